@@ -43,7 +43,6 @@ pub(super) struct Machine {
     looks_due: u32,
     held: Held,
     departed: DepartedPages,
-    classes: Classes,
     streams: Streams,
     miniatures: Miniatures,
     shares: Shares,
@@ -79,6 +78,7 @@ impl Machine {
         };
         let turnover = made_for.saturating_mul(tuning.time_per_miss);
         let classes_max = (made_for / FRAMES_PER_CLASS).max(CLASSES_MIN) as usize;
+        let classes = Classes::new(turnover as f32, rates.learned_max() as f32, classes_max, tuning);
         Self {
             strategy,
             tuning: *tuning,
@@ -89,8 +89,7 @@ impl Machine {
             // While every page is sampled, the shadows keep the orders.
             held: Held::new(!rates.are_complete(), seed),
             departed: DepartedPages::new(made_for),
-            classes: Classes::new(turnover as f32, rates.learned_max() as f32, classes_max, tuning),
-            streams: Streams::new(turnover.saturating_mul(REVOKED_TURNOVERS), made_for, tuning),
+            streams: Streams::new(classes, turnover.saturating_mul(REVOKED_TURNOVERS), made_for, tuning),
             miniatures: Miniatures::new(rates, made_for, tuning),
             shares: Shares::new(first, tuning),
             acting_since: 0,
@@ -107,7 +106,7 @@ impl Machine {
 
     /// A sampled page is used. Returns its sample.
     fn learn(&mut self, access: &SampledAccess) -> u32 {
-        let sampled = self.miniatures.access(access, &mut self.classes, &mut self.streams);
+        let sampled = self.miniatures.access(access, &mut self.streams);
         if let Some(frame) = self.held.get_mut(sampled.forgotten) {
             frame.sample = NIL;
         }
@@ -141,7 +140,7 @@ impl Machine {
     #[cold]
     fn decide_first(&mut self) {
         let Tuning { first_reuse_share, first_reuse_end, .. } = self.tuning;
-        let reused = self.classes.reused_share();
+        let reused = self.streams.classes.reused_share();
         let are_apart = self.streams.are_told_apart() && !self.streams.leave_pages_to_others();
         let (expert, told_by) = match are_apart {
             true => (Expert::Value, 0.0..first_reuse_end / 2.0),
@@ -171,10 +170,8 @@ impl Machine {
     /// `departed` was noted.
     fn kind_of(&self, stream: u16, departed: Option<Departed>, creates: bool, now: u32) -> u8 {
         match departed.filter(|_| !creates) {
-            Some(Departed { last, kind, .. }) => {
-                self.streams.kind(&self.classes, stream, now.wrapping_sub(last), kind)
-            }
-            None => self.streams.kind_of_unknown(&self.classes, stream, creates),
+            Some(Departed { last, kind, .. }) => self.streams.kind(stream, now.wrapping_sub(last), kind),
+            None => self.streams.kind_of_unknown(stream, creates),
         }
     }
 
@@ -190,7 +187,7 @@ impl Machine {
             && !self.miniatures.is_counted_ahead(known)
         {
             let now = self.now.wrapping_add(self.tuning.time_per_miss);
-            let stream = self.streams.find(&mut self.classes, access.context, access.file, now);
+            let stream = self.streams.find(access.context, access.file, now);
             let kind = self.kind_of(stream, self.departed.find(access.page), access.creates, now);
             let access = SampledAccess {
                 page: access.page,
@@ -214,7 +211,7 @@ impl Machine {
         self.looks_due += LOOKS_PER_MISS;
         let looks = self.looks_due >> rate.trailing_zeros();
         self.looks_due &= rate - 1;
-        self.miniatures.look(looks, self.now, &mut self.classes);
+        self.miniatures.look(looks, self.now, &mut self.streams.classes);
     }
 
     /// Learns from the load of a page of the sample. Returns its sample.
@@ -267,8 +264,8 @@ impl Machine {
         }
         let value = |frame: u32| {
             let page = self.held.get(frame)?;
-            let values = self.classes.values(self.streams.class(page.stream, page.kind));
-            Some(self.classes.value(values, self.now.wrapping_sub(page.last)))
+            let values = self.streams.classes.values(self.streams.class(page.stream, page.kind));
+            Some(self.streams.classes.value(values, self.now.wrapping_sub(page.last)))
         };
         let Some(mut least) = value(candidate) else { return candidate };
         let mut choice = candidate;
@@ -282,7 +279,7 @@ impl Machine {
         if choice != candidate
             && let Some(chosen) = self.held.get(choice)
         {
-            self.streams.overruled(&mut self.classes, chosen.stream, self.now);
+            self.streams.overruled(chosen.stream, self.now);
         }
         choice
     }
@@ -298,16 +295,16 @@ impl Manager for Machine {
         self.now = self.now.wrapping_add(self.tuning.time_per_miss);
         self.look_at_samples();
         let now = self.now;
-        let stream = self.streams.find(&mut self.classes, block.context, block.file, now);
+        let stream = self.streams.find(block.context, block.file, now);
         let departed = self.departed.take(block.page).filter(|_| !block.created);
         let kind = self.kind_of(stream, departed, block.created, now);
         let remembers = |departed: Departed| self.miniatures.arc_remembers(departed.twice, departed.last);
         let marks = Marks::new(self.miniatures.rates().samples(block.page), departed.is_some_and(remembers));
         let sample = if marks.is_sampled() { self.learn_of_new(block, stream, kind) } else { NIL };
-        self.streams.missed(&mut self.classes, stream, now);
+        self.streams.missed(stream, now);
         self.streams[stream].frames += 1;
         let frame = Frame::new(now, sample, stream, kind, marks);
-        self.held.insert(block.frame.0, frame, &self.classes, &self.streams);
+        self.held.insert(block.frame.0, frame, &self.streams);
     }
 
     fn block_gone(&mut self, frame: FrameId, page: PageId) {
@@ -324,19 +321,19 @@ impl Manager for Machine {
     fn block_accessed(&mut self, frame: FrameId, access: &Access) {
         self.now = self.now.wrapping_add(1);
         let now = self.now;
-        let stream = self.streams.hit(&mut self.classes, access.context, access.file, now);
+        let stream = self.streams.hit(access.context, access.file, now);
         let Some(before) = self.held.get(frame.0).copied() else { return };
         if before.stream != stream {
             self.streams[before.stream].frames -= 1;
             self.streams[stream].frames += 1;
         }
         let kind = if access.creates {
-            let kind = self.streams.kind_of_unknown(&self.classes, stream, true);
-            self.held.renew(frame.0, (now, stream, kind), &self.classes, &self.streams);
+            let kind = self.streams.kind_of_unknown(stream, true);
+            self.held.renew(frame.0, (now, stream, kind), &self.streams);
             kind
         } else {
-            let kind = self.streams.kind(&self.classes, stream, now.wrapping_sub(before.last), before.kind);
-            self.held.use_again(frame.0, (now, stream, kind), &self.classes, &self.streams);
+            let kind = self.streams.kind(stream, now.wrapping_sub(before.last), before.kind);
+            self.held.use_again(frame.0, (now, stream, kind), &self.streams);
             kind
         };
         if before.marks().is_sampled() {
@@ -350,8 +347,7 @@ impl Manager for Machine {
                 capacity,
                 creates: access.creates,
             };
-            let Self { miniatures, classes, streams, repeat_time, .. } = self;
-            if !miniatures.use_held(&access, *repeat_time, classes, streams) {
+            if !self.miniatures.use_held(&access, self.repeat_time, &mut self.streams) {
                 self.learn_of(frame, before.stream, access);
             }
         }
@@ -380,14 +376,14 @@ impl Manager for Machine {
                     let once_share = self.miniatures.once_share(self.capacity());
                     self.held.least_by_arc(candidate, once_share, busy)
                 }
-                Expert::Value => self.held.least_by_value(candidate, self.now, &self.classes, busy),
+                Expert::Value => self.held.least_by_value(candidate, self.now, &self.streams.classes, busy),
             }
         };
         if choice != candidate
             && self.shares.largest() == Expert::Value
             && let Some(chosen) = self.held.get(choice.0)
         {
-            self.streams.overruled(&mut self.classes, chosen.stream, self.now);
+            self.streams.overruled(chosen.stream, self.now);
         }
         choice
     }
@@ -420,16 +416,16 @@ impl Manager for Machine {
 
     fn reads_once(&self, frame: FrameId) -> bool {
         let frame = self.held.get(frame.0);
-        frame.is_some_and(|frame| self.streams[frame.stream].label() == Class::OneShot)
+        frame.is_some_and(|frame| self.streams[frame.stream].label == Class::OneShot)
     }
 
     fn streams(&self, first: usize, show: &mut dyn FnMut(&StreamReport) -> bool) {
         for stream in self.streams.iter().skip(first) {
-            let evidence = self.classes.evidence(stream.classes());
+            let evidence = self.streams.classes.evidence(stream.classes());
             let goes_on = show(&StreamReport {
                 context: stream.context(),
                 file: stream.file(),
-                class: stream.label(),
+                class: stream.label,
                 samples: evidence.pages as u32,
                 recency: None,
                 mean_interval: evidence
@@ -450,7 +446,6 @@ impl Manager for Machine {
     fn metadata_bytes(&self) -> usize {
         self.held.metadata_bytes()
             + self.departed.metadata_bytes()
-            + self.classes.metadata_bytes()
             + self.streams.metadata_bytes()
             + self.miniatures.metadata_bytes()
     }
@@ -465,6 +460,6 @@ impl Manager for Machine {
         let sample_in = |frame: u32| self.held.get(frame).filter(|f| f.is_owned()).map(|frame| frame.sample);
         self.miniatures.check_invariants(frames, sample_in);
         self.streams.check_invariants();
-        self.classes.check_invariants(self.streams.held(), self.miniatures.waiting());
+        self.streams.classes.check_invariants(self.streams.held(), self.miniatures.waiting());
     }
 }

@@ -96,13 +96,7 @@ impl Miniatures {
     /// memory. Otherwise returns false, and does nothing. Uses of a page known to ARC as used twice within
     /// `repeat_time` are one: another changes next to nothing.
     #[inline]
-    pub fn use_held(
-        &mut self,
-        access: &SampledAccess,
-        repeat_time: u32,
-        classes: &mut Classes,
-        streams: &mut Streams,
-    ) -> bool {
+    pub fn use_held(&mut self, access: &SampledAccess, repeat_time: u32, streams: &mut Streams) -> bool {
         let slot = access.slot;
         let sample = self.pages.samples.get_mut(slot);
         let is_plain = |sample: &&mut Sample<Shadowed>| !access.creates && sample.shadowed.held.are_all();
@@ -114,27 +108,22 @@ impl Miniatures {
         if !self.lru.has_room(slot, capacity) || !self.arc.has_room(capacity) {
             return false;
         }
-        let class = sample.learn(access, sample.is_learned(), (true, capacity), classes, streams);
+        let class = sample.learn(access, sample.is_learned(), true, streams);
         self.lru.hit(slot);
         self.arc.hit(slot, &mut self.pages);
-        self.by_value.hit(slot, class, classes);
+        self.by_value.hit(slot, class, &streams.classes);
         true
     }
 
     /// A sampled page is used.
-    pub fn access(
-        &mut self,
-        access: &SampledAccess,
-        classes: &mut Classes,
-        streams: &mut Streams,
-    ) -> Sampled {
+    pub fn access(&mut self, access: &SampledAccess, streams: &mut Streams) -> Sampled {
         let SampledAccess { page, now, slot, capacity, .. } = *access;
         let known = !access.is_first();
         let (slot, forgotten) = match slot {
-            NIL => self.admit(page, now, classes, streams),
+            NIL => self.admit(page, now, streams),
             slot if known => (slot, NIL),
             slot => {
-                self.forget_contents(slot, now, classes, streams);
+                self.forget_contents(slot, now, streams);
                 (slot, NIL)
             }
         };
@@ -142,23 +131,22 @@ impl Miniatures {
         let is_learned = if known { samples[slot].is_learned() } else { samples.is_to_learn(page) };
         let sample = &mut samples[slot];
         let had = sample.shadowed.held;
-        let lru = (had.has(Expert::Lru), capacity);
-        let class = sample.learn(access, is_learned, lru, classes, streams);
+        let class = sample.learn(access, is_learned, had.has(Expert::Lru), streams);
         self.lru.access(slot, capacity, &mut self.pages);
         self.arc.access(slot, capacity, &mut self.pages);
-        self.by_value.access(slot, class, capacity, classes, &mut self.pages);
+        self.by_value.access(slot, class, capacity, &streams.classes, &mut self.pages);
         Sampled { slot, forgotten, had, known }
     }
 
     /// A slot for a page not remembered. Also the frame of the page that was forgotten for it, if it is in
     /// one.
-    fn admit(&mut self, page: PageId, now: u32, classes: &mut Classes, streams: &mut Streams) -> (u32, u32) {
+    fn admit(&mut self, page: PageId, now: u32, streams: &mut Streams) -> (u32, u32) {
         let mut forgotten = None;
         let mut frame = NIL;
         if self.pages.samples.is_full() {
             let slot = self.lru.next_to_forget(&self.pages);
             (forgotten, frame) = (Some(slot), self.pages.samples[slot].frame);
-            self.forget_contents(slot, now, classes, streams);
+            self.forget_contents(slot, now, streams);
             self.pages.samples.forget(slot);
             self.pages.holdings.remove();
         }
@@ -169,12 +157,12 @@ impl Miniatures {
     }
 
     /// The contents of the page of `slot` were not used again, and no shadow holds them.
-    fn forget_contents(&mut self, slot: u32, now: u32, classes: &mut Classes, streams: &mut Streams) {
+    fn forget_contents(&mut self, slot: u32, now: u32, streams: &mut Streams) {
         let Self { pages, lru, arc, by_value, .. } = self;
         lru.forget(slot, pages);
         arc.forget(slot, pages);
         by_value.forget(slot, pages);
-        pages.samples.end(slot, now, classes, streams);
+        pages.samples.end(slot, now, streams);
     }
 
     /// The page of `slot` is in `frame`.

@@ -372,18 +372,14 @@ impl Classes {
         first_uses.map(reused).iter().sum::<f32>() / first_uses.map(pages).iter().sum::<f32>().max(1.0)
     }
 
-    /// The one of `classes` with most evidence; the tenant's of new pages if there are none.
-    pub fn richest(&self, classes: impl Iterator<Item = ClassId>) -> ClassId {
+    /// What a page is worth after an eighth and after three quarters of the mean time until it is used again:
+    /// one of that of `classes` with most evidence, or of the tenant's of new pages if there are none.
+    pub fn young_and_old(&self, classes: impl Iterator<Item = ClassId>) -> [f32; 2] {
         let pages = |class: &ClassId| self.counts[usize::from(*class)].ended_pages;
-        classes.max_by(|a, b| pages(a).total_cmp(&pages(b))).unwrap_or(ClassId::from(NEW))
-    }
-
-    /// What a page of `class` is worth after an eighth and after three quarters of the mean time until it is
-    /// used again.
-    pub fn young_and_old(&self, class: ClassId) -> [f32; 2] {
-        let ClassEvidence { reused, time, .. } = self.evidence(std::iter::once(class));
+        let richest = classes.max_by(|a, b| pages(a).total_cmp(&pages(b))).unwrap_or(ClassId::from(NEW));
+        let ClassEvidence { reused, time, .. } = self.evidence(std::iter::once(richest));
         let mean = time / reused.max(1.0);
-        let values = &self.values[usize::from(class)];
+        let values = &self.values[usize::from(richest)];
         [mean / 8.0, mean * 0.75].map(|age| self.value(values, age as u32))
     }
 

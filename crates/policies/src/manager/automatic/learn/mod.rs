@@ -7,7 +7,6 @@
 
 pub(crate) mod departed;
 pub(crate) mod intervals;
-mod labels;
 pub(crate) mod samples;
 pub(crate) mod streams;
 mod turns;

@@ -5,7 +5,6 @@
 //! cost; which sample is forgotten for another is theirs to say.
 
 use super::intervals::{ClassId, Classes, NONE};
-use super::labels::label;
 use super::streams::Streams;
 use crate::ids::PageId;
 use crate::list::{NIL, push};
@@ -93,9 +92,10 @@ pub(crate) struct Sample<S> {
 impl<S> Sample<S> {
     /// The page, whose intervals are learned, is used again at `now`, or forgotten.
     #[inline]
-    fn end_wait(&self, now: u32, reused: bool, classes: &mut Classes, streams: &mut Streams) {
-        if classes.end(self.class, usize::from(self.bucket), now.wrapping_sub(self.last), reused) {
-            label(&mut streams[self.stream], classes);
+    fn end_wait(&self, now: u32, reused: bool, streams: &mut Streams) {
+        let age = now.wrapping_sub(self.last);
+        if streams.classes.end(self.class, usize::from(self.bucket), age, reused) {
+            streams.label(self.stream);
         }
     }
 
@@ -113,24 +113,23 @@ impl<S> Sample<S> {
         &mut self,
         access: &SampledAccess,
         is_learned: bool,
-        (lru_hits, capacity): (bool, u32),
-        classes: &mut Classes,
+        lru_hits: bool,
         streams: &mut Streams,
     ) -> ClassId {
-        let SampledAccess { stream, kind, now, .. } = *access;
+        let SampledAccess { stream, kind, now, capacity, .. } = *access;
         if !access.is_first() {
             if self.stream == stream {
-                streams.use_again(classes, stream, self.last, now, lru_hits, capacity);
+                streams.use_again(stream, self.last, now, lru_hits, capacity);
             } else {
                 streams.use_by_another();
             }
             if is_learned {
-                self.end_wait(now, true, classes, streams);
+                self.end_wait(now, true, streams);
             }
         }
         if is_learned {
-            self.class = streams.class_to_learn(classes, stream, kind);
-            classes.begin(self.class);
+            self.class = streams.class_to_learn(stream, kind);
+            streams.classes.begin(self.class);
         }
         (self.last, self.stream, self.kind, self.bucket) = (now, stream, kind, 0);
         streams.class(stream, kind)
@@ -273,10 +272,10 @@ impl<S: Copy + Default> Samples<S> {
     }
 
     /// The contents of the page of `slot` were not used again.
-    pub fn end(&mut self, slot: u32, now: u32, classes: &mut Classes, streams: &mut Streams) {
+    pub fn end(&mut self, slot: u32, now: u32, streams: &mut Streams) {
         let sample = &mut self[slot];
         if sample.is_learned() {
-            sample.end_wait(now, false, classes, streams);
+            sample.end_wait(now, false, streams);
             sample.class = NONE;
         }
     }

@@ -40,6 +40,12 @@ const LATELY_MAX: usize = 1 << 10;
 const LATELY_MIN: usize = 1 << 4;
 /// Uses in turn after which a loop's values are worked out anew, at the latest.
 const TURNS_VALUED: u8 = 64;
+/// Evidence on which a stream is labelled, in pages: as much as AMP asks for.
+const LABEL_PAGES: f32 = 16.0;
+/// The share of pages used again below which a stream is a one-shot scan.
+const ONE_SHOT_SHARE: f32 = 1.0 / 16.0;
+/// How much more a page must be worth at one age than at another for the order to have a name.
+const LABEL_RATIO: f32 = 1.5;
 
 /// One stream.
 pub(crate) struct Stream {
@@ -55,13 +61,12 @@ pub(crate) struct Stream {
     pub mistakes: u32,
     /// Overrules of the verdict that is being prepared, and those of them that were wrong.
     overrules: u16,
-    wrong: u16,
+    pub wrong: u16,
     /// Hits that LRU would not have had, as the sample tells, less the mistakes that they made up for.
     gains: u32,
-    /// Until when its classes have no say, if `revoked`.
-    revoked_until: u32,
-    revoked: bool,
-    label: detect::Class,
+    /// Until when its classes have no say, if they have none.
+    revoked_until: Option<u32>,
+    pub label: detect::Class,
     classes: [ClassId; KINDS],
     turns: Turns,
     /// The class by which its pages are valued while it goes round, or [`NONE`].
@@ -84,8 +89,7 @@ impl Stream {
             overrules: 0,
             wrong: 0,
             gains: 0,
-            revoked_until: 0,
-            revoked: false,
+            revoked_until: None,
             label: detect::Class::Other,
             classes: [NONE; KINDS],
             turns: Turns::new(now),
@@ -104,33 +108,17 @@ impl Stream {
     }
 
     pub fn is_revoked(&self) -> bool {
-        self.revoked
+        self.revoked_until.is_some()
     }
 
-    pub fn label(&self) -> detect::Class {
-        self.label
-    }
-
-    /// Of its latest overrules by value, how many were wrong.
-    #[cfg(test)]
-    pub fn wrong(&self) -> u16 {
-        self.wrong
-    }
-
+    /// Accesses since its label changed last.
     pub fn unchanged(&self) -> u64 {
         self.hits + self.misses - self.labelled
     }
 
-    pub fn set_label(&mut self, label: detect::Class) {
-        if self.label != label {
-            self.label = label;
-            self.labelled = self.hits + self.misses;
-        }
-    }
-
     /// Whether a page of which nothing is known is not of its loop, since those would be remembered.
     fn has_strays(&self, classes: &Classes) -> bool {
-        let period = self.turns.period().filter(|_| self.round != NONE && !self.revoked);
+        let period = self.turns.period().filter(|_| self.round != NONE && !self.is_revoked());
         period.is_some_and(|period| !classes.is_longest(period))
     }
 
@@ -143,7 +131,7 @@ impl Stream {
     fn set_values(&self, classes: &mut Classes) {
         for class in self.classes() {
             let valued_as = match self.round {
-                _ if self.revoked => UNLEARNED,
+                _ if self.is_revoked() => UNLEARNED,
                 NONE => class,
                 round => round,
             };
@@ -189,19 +177,18 @@ impl Stream {
 
     /// No longer values pages by their turn.
     fn leave_round(&mut self, classes: &mut Classes) {
-        match std::mem::replace(&mut self.round, NONE) {
-            NONE => {}
-            round => {
-                self.round_bucket = u8::MAX;
-                self.set_values(classes);
-                classes.give_up(round);
-            }
+        let round = std::mem::replace(&mut self.round, NONE);
+        if round != NONE {
+            self.round_bucket = u8::MAX;
+            self.set_values(classes);
+            classes.give_up(round);
         }
     }
 }
 
-/// The streams of a tenant.
+/// The streams of a tenant, and what their classes have learned.
 pub(crate) struct Streams {
+    pub classes: Classes,
     streams: Vec<Stream>,
     index: SlotIndex,
     /// Slots of streams by hash, most of them right.
@@ -225,10 +212,11 @@ pub(crate) struct Streams {
 impl Streams {
     /// `revoked_time`: how long a stream that keeps being wrong is treated as under LRU; `gains_max`: how
     /// many mistakes its gains can make up for.
-    pub fn new(revoked_time: u32, gains_max: u32, tuning: &Tuning) -> Self {
+    pub fn new(classes: Classes, revoked_time: u32, gains_max: u32, tuning: &Tuning) -> Self {
         let lately = vec![0; LATELY_MIN];
         let lately_shift = u64::BITS - lately.len().ilog2();
         Self {
+            classes,
             streams: Vec::new(),
             index: SlotIndex::default(),
             lately,
@@ -245,25 +233,18 @@ impl Streams {
 
     /// The stream of an access. Expected O(1).
     #[inline]
-    pub fn find(&mut self, classes: &mut Classes, context: ContextId, file: FileId, now: u32) -> u16 {
-        self.find_and(classes, context, file, now, |_| {})
+    pub fn find(&mut self, context: ContextId, file: FileId, now: u32) -> u16 {
+        self.find_and(context, file, now, |_| {})
     }
 
     /// The stream of an access that hits, which it counts. Expected O(1).
     #[inline]
-    pub fn hit(&mut self, classes: &mut Classes, context: ContextId, file: FileId, now: u32) -> u16 {
-        self.find_and(classes, context, file, now, |stream| stream.hits += 1)
+    pub fn hit(&mut self, context: ContextId, file: FileId, now: u32) -> u16 {
+        self.find_and(context, file, now, |stream| stream.hits += 1)
     }
 
     #[inline]
-    fn find_and(
-        &mut self,
-        classes: &mut Classes,
-        context: ContextId,
-        file: FileId,
-        now: u32,
-        count: impl Fn(&mut Stream),
-    ) -> u16 {
+    fn find_and(&mut self, context: ContextId, file: FileId, now: u32, count: impl Fn(&mut Stream)) -> u16 {
         let key = u64::from(context.0) << 32 | u64::from(file.0);
         let place = (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.lately_shift) as usize;
         let slot = self.lately[place];
@@ -274,15 +255,15 @@ impl Streams {
             count(stream);
             return slot;
         }
-        let slot = self.find_cold(classes, key, now, place);
+        let slot = self.find_cold(key, now, place);
         count(&mut self.streams[usize::from(slot)]);
         slot
     }
 
     /// The stream with `key`, which is not the one in its `place` of those used lately.
     #[cold]
-    fn find_cold(&mut self, classes: &mut Classes, key: u64, now: u32, place: usize) -> u16 {
-        let slot = self.find_or_add(classes, key, now);
+    fn find_cold(&mut self, key: u64, now: u32, place: usize) -> u16 {
+        let slot = self.find_or_add(key, now);
         if self.streams.len() > self.lately.len() / 4 && self.lately.len() < LATELY_MAX {
             self.lately = vec![0; self.lately.len() * 2];
             self.lately_shift -= 1;
@@ -292,7 +273,7 @@ impl Streams {
         slot
     }
 
-    fn find_or_add(&mut self, classes: &mut Classes, key: u64, now: u32) -> u16 {
+    fn find_or_add(&mut self, key: u64, now: u32) -> u16 {
         if let Some(slot) = self.index.find(key, |slot| self.streams[slot as usize].key) {
             self.streams[slot as usize].used = now;
             return slot as u16;
@@ -303,7 +284,7 @@ impl Streams {
         } else {
             let slot = self.oldest(now, |_| true).expect("there are as many as there may be");
             self.index.remove(self.streams[slot].key, |slot| self.streams[slot as usize].key);
-            self.strip(classes, slot);
+            self.strip(slot);
             let frames = self.streams[slot].frames;
             self.streams[slot] = Stream { frames, ..Stream::new(key, now) };
             slot
@@ -326,28 +307,28 @@ impl Streams {
         oldest.map(|(_, slot)| slot)
     }
 
-    fn strip(&mut self, classes: &mut Classes, slot: usize) {
-        self.streams[slot].leave_round(classes);
+    fn strip(&mut self, slot: usize) {
+        self.streams[slot].leave_round(&mut self.classes);
         let before = std::mem::replace(&mut self.streams[slot].classes, [NONE; KINDS]);
-        before.into_iter().filter(|class| *class != NONE).for_each(|class| classes.give_up(class));
+        before.into_iter().filter(|class| *class != NONE).for_each(|class| self.classes.give_up(class));
     }
 
     /// The kind of a page that `stream` uses `interval` after its last use, at which it was of the kind
     /// `before`.
     #[inline]
-    pub fn kind(&self, classes: &Classes, stream: u16, interval: u32, before: u8) -> u8 {
-        if before == STRAY && classes.is_soon(interval) && self[stream].has_strays(classes) {
+    pub fn kind(&self, stream: u16, interval: u32, before: u8) -> u8 {
+        if before == STRAY && self.classes.is_soon(interval) && self[stream].has_strays(&self.classes) {
             STRAY
         } else {
-            classes.kind(interval)
+            self.classes.kind(interval)
         }
     }
 
     /// The kind of a page that `stream` uses, or `creates`, and of which nothing is known.
-    pub fn kind_of_unknown(&self, classes: &Classes, stream: u16, creates: bool) -> u8 {
+    pub fn kind_of_unknown(&self, stream: u16, creates: bool) -> u8 {
         match creates {
             true => CREATED,
-            false if self[stream].has_strays(classes) => STRAY,
+            false if self[stream].has_strays(&self.classes) => STRAY,
             false => NEW,
         }
     }
@@ -363,80 +344,73 @@ impl Streams {
 
     /// The class in which a sampled access of `stream` counts.
     #[inline]
-    pub fn class_to_learn(&mut self, classes: &mut Classes, stream: u16, kind: u8) -> ClassId {
-        let slot = usize::from(stream);
-        let class = self.streams[slot].classes[usize::from(kind)];
-        if class != NONE {
-            return class;
+    pub fn class_to_learn(&mut self, stream: u16, kind: u8) -> ClassId {
+        let Stream { hits, misses, ref classes, .. } = self[stream];
+        if classes[usize::from(kind)] != NONE || kind == STRAY || hits + misses < ACCESSES_MIN {
+            return self.class(stream, kind);
         }
-        if kind == STRAY || self.streams[slot].hits + self.streams[slot].misses < ACCESSES_MIN {
-            return ClassId::from(kind);
-        }
-        self.add_class(classes, slot, kind)
+        self.add_class(usize::from(stream), kind)
     }
 
     #[cold]
-    fn add_class(&mut self, classes: &mut Classes, slot: usize, kind: u8) -> ClassId {
-        let added = classes.add(kind).or_else(|| {
+    fn add_class(&mut self, slot: usize, kind: u8) -> ClassId {
+        let mut added = self.classes.add(kind);
+        if added.is_none() {
             // One that was used longer ago has to do without, unless waiting pages keep its classes.
             let now = self.streams[slot].used;
             let has_classes = |stream: &Stream| stream.used != now && stream.classes().next().is_some();
-            let from = self.oldest(now, has_classes)?;
-            self.strip(classes, from);
-            classes.add(kind)
-        });
+            if let Some(from) = self.oldest(now, has_classes) {
+                self.strip(from);
+                added = self.classes.add(kind);
+            }
+        }
         let Some(class) = added else { return ClassId::from(kind) };
         self.streams[slot].classes[usize::from(kind)] = class;
-        self.streams[slot].set_values(classes);
+        self.streams[slot].set_values(&mut self.classes);
         class
     }
 
     /// A sampled page that `stream` had used at `last` is used by it again; `lru_hits` tells whether LRU
     /// would have kept it, among `capacity` sampled pages.
     #[inline]
-    pub fn use_again(
-        &mut self,
-        classes: &mut Classes,
-        stream: u16,
-        last: u32,
-        now: u32,
-        lru_hits: bool,
-        capacity: u32,
-    ) {
+    pub fn use_again(&mut self, stream: u16, last: u32, now: u32, lru_hits: bool, capacity: u32) {
         self.own_uses = self.own_uses.saturating_add(1);
         let stream = &mut self.streams[usize::from(stream)];
         if !lru_hits || !stream.turns.is_idle() {
             let enough = ((capacity as f32 * self.run_share) as u32).max(RUN_MIN);
-            stream.take_turn(classes, last, now, lru_hits, enough);
+            stream.take_turn(&mut self.classes, last, now, lru_hits, enough);
         }
     }
 
     /// An access of `stream` misses. Once its time without say is over it has a say again, whoever leads.
-    pub fn missed(&mut self, classes: &mut Classes, stream: u16, now: u32) {
+    pub fn missed(&mut self, stream: u16, now: u32) {
         let stream = &mut self.streams[usize::from(stream)];
         stream.misses += 1;
-        if stream.revoked && stream.revoked_until.wrapping_sub(now) as i32 <= 0 {
-            stream.revoked = false;
-            stream.set_values(classes);
+        if let Some(until) = stream.revoked_until
+            && until.wrapping_sub(now) as i32 <= 0
+        {
+            stream.revoked_until = None;
+            stream.set_values(&mut self.classes);
         }
     }
 
     /// A page of `stream` is given up against the ledger's advice.
-    pub fn overruled(&mut self, classes: &mut Classes, stream: u16, now: u32) {
+    pub fn overruled(&mut self, stream: u16, now: u32) {
         let stream = &mut self.streams[usize::from(stream)];
-        if stream.revoked {
+        if stream.is_revoked() {
             return;
         }
         stream.overrules += 1;
-        if stream.overrules >= OVERRULES {
-            stream.revoked = u32::from(stream.wrong) >= self.wrong_min;
+        if stream.overrules < OVERRULES {
+            return;
+        }
+        if u32::from(stream.wrong) < self.wrong_min {
             // Half of the evidence is kept, so that a verdict never rests on the last few alone.
             (stream.overrules, stream.wrong) = (OVERRULES / 2, stream.wrong / 2);
-            if stream.revoked {
-                (stream.overrules, stream.wrong) = (0, 0);
-                stream.revoked_until = now.wrapping_add(self.revoked_time);
-                stream.set_values(classes);
-            }
+        } else {
+            (stream.overrules, stream.wrong) = (0, 0);
+            stream.revoked_until = Some(now.wrapping_add(self.revoked_time));
+            stream.set_values(&mut self.classes);
         }
     }
 
@@ -465,6 +439,30 @@ impl Streams {
         self.other_uses = self.other_uses.saturating_add(1);
     }
 
+    /// Names a stream by what its classes have learned: for reports, and to keep pages of scans out of a
+    /// tier. No victim depends on it.
+    #[cold]
+    pub fn label(&mut self, stream: u16) {
+        let stream = &mut self.streams[usize::from(stream)];
+        let evidence = self.classes.evidence(stream.classes());
+        if evidence.pages < LABEL_PAGES {
+            return;
+        }
+        let [young, old] = self.classes.young_and_old(stream.classes());
+        let label = if evidence.reused < ONE_SHOT_SHARE * evidence.pages {
+            detect::Class::OneShot
+        } else if old > LABEL_RATIO * young {
+            detect::Class::Looping
+        } else if young > LABEL_RATIO * old {
+            detect::Class::Temporal
+        } else {
+            detect::Class::Probabilistic
+        };
+        if label != stream.label {
+            (stream.label, stream.labelled) = (label, stream.hits + stream.misses);
+        }
+    }
+
     /// Whether at least two streams have classes of their own, so that values tell pages apart that others do
     /// not.
     pub fn are_told_apart(&self) -> bool {
@@ -490,7 +488,8 @@ impl Streams {
     }
 
     pub fn metadata_bytes(&self) -> usize {
-        self.streams.capacity() * size_of::<Stream>()
+        self.classes.metadata_bytes()
+            + self.streams.capacity() * size_of::<Stream>()
             + self.lately.capacity() * size_of::<u16>()
             + self.index.memory_bytes()
     }
@@ -525,14 +524,19 @@ impl std::ops::IndexMut<u16> for Streams {
 mod tests {
     use super::*;
 
+    /// None, of which one that keeps being wrong has no say for a time of 1000.
+    fn streams(gains_max: u32) -> Streams {
+        let tuning = Tuning::default();
+        Streams::new(Classes::new(800.0, 100.0, 100, &tuning), 1000, gains_max, &tuning)
+    }
+
     #[test]
     fn a_stream_that_is_always_wrong_loses_its_say() {
-        let mut classes = Classes::new(800.0, 100.0, 100, &Tuning::default());
-        let mut streams = Streams::new(1000, 100, &Tuning::default());
-        let slot = streams.find(&mut classes, ContextId(0), FileId(0), 0);
+        let mut streams = streams(100);
+        let slot = streams.find(ContextId(0), FileId(0), 0);
         for now in 0..u32::from(OVERRULES) {
             assert!(!streams[slot].is_revoked());
-            streams.overruled(&mut classes, slot, now);
+            streams.overruled(slot, now);
             streams.mistaken(slot, true);
         }
         assert!(streams[slot].is_revoked());
@@ -542,13 +546,12 @@ mod tests {
     #[test]
     fn gains_make_up_for_as_many_mistakes() {
         const GAINS_MAX: u32 = 2 * OVERRULES as u32;
-        let mut classes = Classes::new(800.0, 100.0, 100, &Tuning::default());
-        let mut streams = Streams::new(1000, GAINS_MAX, &Tuning::default());
-        let slot = streams.find(&mut classes, ContextId(0), FileId(0), 0);
+        let mut streams = streams(GAINS_MAX);
+        let slot = streams.find(ContextId(0), FileId(0), 0);
         (0..OVERRULES).for_each(|_| streams.gained(slot, 8));
         let mut mistakes = 0;
         while !streams[slot].is_revoked() {
-            streams.overruled(&mut classes, slot, mistakes);
+            streams.overruled(slot, mistakes);
             streams.mistaken(slot, true);
             mistakes += 1;
         }
@@ -559,16 +562,15 @@ mod tests {
     /// It has its say again when its time is over, though nobody asks values any more.
     #[test]
     fn a_stream_has_its_say_again_with_a_miss() {
-        let mut classes = Classes::new(800.0, 100.0, 100, &Tuning::default());
-        let mut streams = Streams::new(1000, 100, &Tuning::default());
-        let slot = streams.find(&mut classes, ContextId(0), FileId(0), 0);
+        let mut streams = streams(100);
+        let slot = streams.find(ContextId(0), FileId(0), 0);
         for _ in 0..OVERRULES {
-            streams.overruled(&mut classes, slot, 10);
+            streams.overruled(slot, 10);
             streams.mistaken(slot, true);
         }
-        streams.overruled(&mut classes, slot, 10);
+        streams.overruled(slot, 10);
         for (now, is_revoked) in [(11, true), (1009, true), (1010, false)] {
-            streams.missed(&mut classes, slot, now);
+            streams.missed(slot, now);
             assert_eq!(streams[slot].is_revoked(), is_revoked, "at {now}");
         }
     }

@@ -97,8 +97,8 @@ fn a_page_chosen_by_value_is_worth_little() {
         let chosen = manager.replace_block(FrameId(0), None, &mut |_| false).0;
         let value = |frame: u32| {
             let Frame { last, stream, kind, .. } = *manager.held.get(frame).expect("an owned frame");
-            let values = manager.classes.values(manager.streams.class(stream, kind));
-            manager.classes.value(values, manager.now.wrapping_sub(last))
+            let values = manager.streams.classes.values(manager.streams.class(stream, kind));
+            manager.streams.classes.value(values, manager.now.wrapping_sub(last))
         };
         worse += (0..FRAMES).filter(|frame| value(*frame) < 0.9 * value(chosen)).count();
     }
@@ -132,7 +132,7 @@ fn a_stream_answers_for_choices_by_value_alone() {
             let sum = |count: fn(&learn::streams::Stream) -> u32| {
                 pool.manager.streams.iter().map(count).sum::<u32>()
             };
-            (sum(|stream| stream.mistakes), sum(|stream| u32::from(stream.wrong())))
+            (sum(|stream| stream.mistakes), sum(|stream| u32::from(stream.wrong)))
         };
         let before = count(&pool);
         for page in (0..150).chain(1000..1000 + at) {

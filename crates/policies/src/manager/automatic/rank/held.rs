@@ -129,7 +129,7 @@ impl Held {
     }
 
     /// A page comes into `frame`.
-    pub fn insert(&mut self, frame: u32, page: Frame, classes: &Classes, streams: &Streams) {
+    pub fn insert(&mut self, frame: u32, page: Frame, streams: &Streams) {
         if frame as usize >= self.frames.len() {
             let vacant = Frame::new(0, NIL, 0, NEW, Marks(0));
             lengthen(&mut self.frames, frame as usize + 1, vacant);
@@ -139,7 +139,7 @@ impl Held {
         self.sampled += u32::from(page.marks.is_sampled());
         if let Some(orders) = &mut self.orders {
             let class = streams.class(page.stream, page.kind);
-            orders.insert(frame, page.marks.is_twice(), class, classes);
+            orders.insert(frame, page.marks.is_twice(), class, &streams.classes);
         }
     }
 
@@ -161,33 +161,21 @@ impl Held {
 
     /// The page in `frame` is used by `stream` at `now`. It is of `kind` from now on.
     #[inline]
-    pub fn use_again(
-        &mut self,
-        frame: u32,
-        (now, stream, kind): (u32, u16, u8),
-        classes: &Classes,
-        streams: &Streams,
-    ) {
+    pub fn use_again(&mut self, frame: u32, (now, stream, kind): (u32, u16, u8), streams: &Streams) {
         let entry = &mut self.frames[frame as usize];
         let twice = entry.marks.is_twice();
         (entry.last, entry.stream, entry.kind) = (now, stream, kind);
         entry.marks.0 |= Marks::TWICE;
         if let Some(orders) = &mut self.orders {
-            orders.use_again(frame, twice, streams.class(stream, kind), classes);
+            orders.use_again(frame, twice, streams.class(stream, kind), &streams.classes);
         }
     }
 
     /// The page in `frame` gets new contents from `stream` at `now`: it is as one of `kind` that comes in.
-    pub fn renew(
-        &mut self,
-        frame: u32,
-        (now, stream, kind): (u32, u16, u8),
-        classes: &Classes,
-        streams: &Streams,
-    ) {
+    pub fn renew(&mut self, frame: u32, (now, stream, kind): (u32, u16, u8), streams: &Streams) {
         let Frame { sample, marks, .. } = self.remove(frame);
         let page = Frame::new(now, sample, stream, kind, Marks::new(marks.is_sampled(), false));
-        self.insert(frame, page, classes, streams);
+        self.insert(frame, page, streams);
     }
 
     /// The page of least value; if it is in use, one of those used right before and after it.
