@@ -8,7 +8,6 @@ use crate::manager::{Block, Manager, StreamReport};
 
 use super::compare::experts::Expert;
 use super::compare::miniatures::Miniatures;
-use super::compare::shares::Shares;
 use super::learn::departed::{Departed, DepartedPages};
 use super::learn::intervals::Classes;
 use super::learn::samples::{Rates, SampledAccess};
@@ -45,13 +44,8 @@ pub(super) struct Machine {
     departed: DepartedPages,
     streams: Streams,
     miniatures: Miniatures,
-    shares: Shares,
-    /// Since when the expert with the largest share has it.
-    acting_since: u32,
     /// Whether no question has been asked yet.
     is_undecided: bool,
-    /// Whether the shares of the cache are those by all that was learned.
-    is_divided: bool,
 }
 
 impl Machine {
@@ -90,11 +84,8 @@ impl Machine {
             held: Held::new(!rates.are_complete(), seed),
             departed: DepartedPages::new(made_for),
             streams: Streams::new(classes, turnover.saturating_mul(REVOKED_TURNOVERS), made_for, tuning),
-            miniatures: Miniatures::new(rates, made_for, tuning),
-            shares: Shares::new(first, tuning),
-            acting_since: 0,
+            miniatures: Miniatures::new(rates, made_for, first, tuning),
             is_undecided: true,
-            is_divided: false,
         }
     }
 
@@ -104,24 +95,29 @@ impl Machine {
         self.held.sampled().max(1)
     }
 
+    fn rates(&self) -> Rates {
+        self.miniatures.pages.samples.rates
+    }
+
+    /// The expert with the largest share of the cache.
+    fn leader(&self) -> Expert {
+        self.miniatures.shares.largest()
+    }
+
     /// A sampled page is used. Returns its sample.
     fn learn(&mut self, access: &SampledAccess) -> u32 {
-        let sampled = self.miniatures.access(access, &mut self.streams);
-        if let Some(frame) = self.held.get_mut(sampled.forgotten) {
+        let (sample, forgotten) = self.miniatures.access(access, &mut self.streams);
+        if let Some(frame) = self.held.get_mut(forgotten) {
             frame.sample = NIL;
         }
-        self.is_divided = false;
-        if self.strategy == Strategy::Auto && sampled.known && sampled.had.are_divided() {
-            self.shares.score(sampled.had, access.capacity);
-        }
-        sampled.slot
+        sample
     }
 
     /// The page in `frame`, one of the sample, is used, which `stream` had used last.
     #[inline(never)]
     fn learn_of(&mut self, frame: FrameId, stream: u16, access: SampledAccess) {
-        let rates = self.miniatures.rates();
-        let is_by_value = self.shares.largest() == Expert::Value && !rates.are_complete();
+        let rates = self.rates();
+        let is_by_value = self.leader() == Expert::Value && !rates.are_complete();
         if is_by_value && !access.is_first() && !self.miniatures.lru_holds(access.slot) {
             self.streams.gained(stream, rates.sampling);
         }
@@ -146,23 +142,14 @@ impl Machine {
             true => (Expert::Value, 0.0..first_reuse_end / 2.0),
             false => (Expert::Arc, first_reuse_share..first_reuse_end),
         };
-        self.shares.trust(if told_by.contains(&reused) { expert } else { Expert::Lru });
+        self.miniatures.shares.trust(if told_by.contains(&reused) { expert } else { Expert::Lru });
     }
 
-    /// Divides the cache among the experts by their regret up to now.
+    /// The shares of the experts are those by their regret up to now.
     #[inline]
     fn divide(&mut self) {
-        if !std::mem::replace(&mut self.is_divided, true) && self.strategy == Strategy::Auto {
-            self.divide_anew();
-        }
-    }
-
-    fn divide_anew(&mut self) {
-        let before = self.shares.largest();
-        let distances = self.miniatures.distances(self.shares.best(), self.capacity());
-        self.shares.divide(distances);
-        if self.shares.largest() != before {
-            self.acting_since = self.now;
+        if self.strategy == Strategy::Auto {
+            self.miniatures.divide(self.capacity(), self.now);
         }
     }
 
@@ -182,9 +169,9 @@ impl Machine {
         missing: Option<&Access>,
         busy: &mut dyn FnMut(FrameId) -> bool,
     ) -> Option<FrameId> {
-        let known = missing.map_or(NIL, |access| self.miniatures.find(access.page));
+        let known = missing.map_or(NIL, |access| self.miniatures.pages.samples.find(access.page));
         if let Some(access) = missing
-            && !self.miniatures.is_counted_ahead(known)
+            && !self.miniatures.pages.samples.is_counted_ahead(known)
         {
             let now = self.now.wrapping_add(self.tuning.time_per_miss);
             let stream = self.streams.find(access.context, access.file, now);
@@ -199,15 +186,15 @@ impl Machine {
                 creates: access.creates,
             };
             let slot = self.learn(&access);
-            self.miniatures.count_ahead(slot);
+            self.miniatures.pages.samples.count_ahead(slot);
         }
         self.divide();
-        self.miniatures.leftover(&self.shares, busy)
+        self.miniatures.leftover(busy)
     }
 
     /// The ages of a few samples are looked at, with each miss.
     fn look_at_samples(&mut self) {
-        let rate = self.miniatures.rates().sampling;
+        let rate = self.rates().sampling;
         self.looks_due += LOOKS_PER_MISS;
         let looks = self.looks_due >> rate.trailing_zeros();
         self.looks_due &= rate - 1;
@@ -216,9 +203,9 @@ impl Machine {
 
     /// Learns from the load of a page of the sample. Returns its sample.
     fn learn_of_new(&mut self, block: &Block, stream: u16, kind: u8) -> u32 {
-        let known = self.miniatures.find(block.page);
+        let known = self.miniatures.pages.samples.find(block.page);
         let mut slot = known;
-        if !self.miniatures.is_counted_ahead(known) {
+        if !self.miniatures.pages.samples.is_counted_ahead(known) {
             let (page, now, capacity) = (block.page, self.now, self.held.sampled() + 1);
             slot = self.learn(&SampledAccess {
                 page,
@@ -255,11 +242,11 @@ impl Machine {
         candidate: u32,
         busy: &mut dyn FnMut(u32) -> bool,
     ) -> u32 {
-        if std::mem::take(&mut self.is_undecided) && self.strategy == Strategy::Auto {
+        if std::mem::take(&mut self.is_undecided) {
             self.decide_first();
         }
         self.divide();
-        if self.shares.largest() == Expert::Lru {
+        if self.leader() == Expert::Lru {
             return candidate;
         }
         let value = |frame: u32| {
@@ -298,8 +285,8 @@ impl Manager for Machine {
         let stream = self.streams.find(block.context, block.file, now);
         let departed = self.departed.take(block.page).filter(|_| !block.created);
         let kind = self.kind_of(stream, departed, block.created, now);
-        let remembers = |departed: Departed| self.miniatures.arc_remembers(departed.twice, departed.last);
-        let marks = Marks::new(self.miniatures.rates().samples(block.page), departed.is_some_and(remembers));
+        let remembers = |departed: Departed| self.miniatures.arc.remembers(departed.twice, departed.last);
+        let marks = Marks::new(self.rates().samples(block.page), departed.is_some_and(remembers));
         let sample = if marks.is_sampled() { self.learn_of_new(block, stream, kind) } else { NIL };
         self.streams.missed(stream, now);
         self.streams[stream].frames += 1;
@@ -363,24 +350,24 @@ impl Manager for Machine {
         if self.held.is_empty() {
             return candidate;
         }
-        if std::mem::take(&mut self.is_undecided) && self.strategy == Strategy::Auto {
+        if std::mem::take(&mut self.is_undecided) {
             self.decide_first();
         }
-        let choice = if self.miniatures.rates().are_complete() {
+        let choice = if self.rates().are_complete() {
             self.choose_leftover(missing, busy).unwrap_or(candidate)
         } else {
             self.divide();
-            match self.shares.largest() {
+            match self.leader() {
                 Expert::Lru => candidate,
                 Expert::Arc => {
-                    let once_share = self.miniatures.once_share(self.capacity());
+                    let once_share = self.miniatures.arc.once_share(self.capacity());
                     self.held.least_by_arc(candidate, once_share, busy)
                 }
                 Expert::Value => self.held.least_by_value(candidate, self.now, &self.streams.classes, busy),
             }
         };
         if choice != candidate
-            && self.shares.largest() == Expert::Value
+            && self.leader() == Expert::Value
             && let Some(chosen) = self.held.get(choice.0)
         {
             self.streams.overruled(chosen.stream, self.now);
@@ -395,9 +382,11 @@ impl Manager for Machine {
     fn prefetch_pages(&self, pages: &[PageId]) {
         // Few instructions a page, so that the processor waits for many pages at a time.
         let departed = pages.iter().fold(0, |touched, page| touched ^ self.departed.touch(*page));
-        let rates = self.miniatures.rates();
+        let rates = self.rates();
         let sampled = pages.iter().filter(|page| rates.samples(**page));
-        std::hint::black_box(sampled.fold(departed, |touched, page| touched ^ self.miniatures.touch(*page)));
+        std::hint::black_box(
+            sampled.fold(departed, |touched, page| touched ^ self.miniatures.pages.samples.touch(*page)),
+        );
     }
 
     /// That the page came back is what its sample, and the shadows, learn from; the stream that used it last
@@ -407,10 +396,8 @@ impl Manager for Machine {
             // A page that was used before values came to act may have gone by another's choice. While every
             // page is sampled such mistakes count: they keep a stream for which LRU is best from following
             // values again and again, when these are hardly ahead.
-            let is_later = (departed.last.wrapping_sub(self.acting_since) as i32) >= 0;
-            let is_by_value = self.shares.largest() == Expert::Value && is_later;
-            let is_complete = self.miniatures.rates().are_complete();
-            self.streams.mistaken(departed.stream, is_by_value || is_complete);
+            let is_by_value = self.miniatures.shares.leads_since(Expert::Value, departed.last);
+            self.streams.mistaken(departed.stream, is_by_value || self.rates().are_complete());
         }
     }
 
@@ -460,6 +447,6 @@ impl Manager for Machine {
         let sample_in = |frame: u32| self.held.get(frame).filter(|f| f.is_owned()).map(|frame| frame.sample);
         self.miniatures.check_invariants(frames, sample_in);
         self.streams.check_invariants();
-        self.streams.classes.check_invariants(self.streams.held(), self.miniatures.waiting());
+        self.streams.classes.check_invariants(self.streams.held(), self.miniatures.pages.samples.waiting());
     }
 }

@@ -32,7 +32,7 @@ impl Place {
 
 /// The shadow. Each sample has its [`Place`].
 #[derive(Default)]
-pub(super) struct Arc {
+pub(crate) struct Arc {
     links: Links,
     /// By place; nothing is listed as out.
     lists: [List; 5],

@@ -11,7 +11,7 @@
 //! ([`Miniatures::leftover`]).
 
 use super::arc::{Arc, Place};
-use super::experts::{Expert, Shadows};
+use super::experts::Expert;
 use super::holdings::Holdings;
 use super::lru::Lru;
 use super::shadow::{SampledPages, Shadowed};
@@ -19,54 +19,36 @@ use super::shares::{Parts, Shares};
 use super::value::ByValue;
 use crate::ids::{FrameId, PageId};
 use crate::list::NIL;
-use crate::manager::automatic::learn::intervals::{ClassId, Classes};
+use crate::manager::automatic::learn::intervals::Classes;
 use crate::manager::automatic::learn::samples::{Rates, Sample, SampledAccess, Samples};
 use crate::manager::automatic::learn::streams::Streams;
 use crate::manager::automatic::tuning::Tuning;
 
-/// What came of an access.
-#[derive(Clone, Copy)]
-pub(crate) struct Sampled {
-    pub slot: u32,
-    /// The frame of a page that was forgotten, or [`NIL`].
-    pub forgotten: u32,
-    /// Which shadows had the page.
-    pub had: Shadows,
-    /// Whether the sample remembered the page.
-    pub known: bool,
-}
-
-/// The sampled pages of a tenant, and the shadow caches over them.
+/// The sampled pages of a tenant, the shadow caches over them, and the shares by what these miss.
 pub(crate) struct Miniatures {
-    rates: Rates,
     distance_min_share: f32,
-    pages: SampledPages,
+    pub pages: SampledPages,
     lru: Lru,
-    arc: Arc,
+    pub arc: Arc,
     by_value: ByValue,
+    pub shares: Shares,
+    /// Whether the shares of the cache are those by all that was learned.
+    pub is_divided: bool,
 }
 
 impl Miniatures {
-    /// Of no pages, for a tenant of about `frames` frames.
-    pub fn new(rates: Rates, frames: u32, tuning: &Tuning) -> Self {
+    /// Of no pages, for a tenant of about `frames` frames, by `first` for the time being.
+    pub fn new(rates: Rates, frames: u32, first: Expert, tuning: &Tuning) -> Self {
         let holdings = Holdings::new(if rates.are_complete() { frames } else { 0 });
         Self {
-            rates,
             distance_min_share: tuning.distance_min_share,
             pages: SampledPages { samples: Samples::new(rates), holdings },
             lru: Lru::new(),
             arc: Arc::default(),
             by_value: ByValue::default(),
+            shares: Shares::new(first, tuning),
+            is_divided: false,
         }
-    }
-
-    pub fn rates(&self) -> Rates {
-        self.rates
-    }
-
-    /// The share of `capacity` pages that ARC gives to those used once.
-    pub fn once_share(&self, capacity: u32) -> f32 {
-        self.arc.once_share(capacity)
     }
 
     /// Whether LRU's shadow holds the page of `slot`, which is one of the sample.
@@ -74,22 +56,22 @@ impl Miniatures {
         self.pages.is_held(slot, Expert::Lru)
     }
 
-    /// Whether ARC would remember, as resident or by a ghost, a page used last at `last`, once or `twice`.
-    pub fn arc_remembers(&self, twice: bool, last: u32) -> bool {
-        self.arc.remembers(twice, last)
-    }
-
-    /// How many of the `capacity` pages that `expert` would hold each expert would not; at least some share
-    /// of all.
-    pub fn distances(&self, expert: Expert, capacity: u32) -> [f32; 3] {
-        let least = (capacity as f32 * self.distance_min_share).max(1.0);
-        Expert::ALL.map(|other| (self.pages.holdings.difference(expert, other) as f32).max(least))
+    /// Divides the cache, which holds `capacity` pages of the sample, among the experts by their regret up to
+    /// `now`. The distance of an expert from the best is how many of these pages that one would hold and it
+    /// would not; at least some share of all.
+    #[inline]
+    pub fn divide(&mut self, capacity: u32, now: u32) {
+        if !std::mem::replace(&mut self.is_divided, true) {
+            let (best, least) = (self.shares.best(), (capacity as f32 * self.distance_min_share).max(1.0));
+            let distance = |other| (self.pages.holdings.difference(best, other) as f32).max(least);
+            self.shares.divide(Expert::ALL.map(distance), now);
+        }
     }
 
     /// A frame that is not busy, and whose page the shadow of its part's expert does not hold. None where not
     /// every page is sampled.
-    pub fn leftover(&self, shares: &Shares, busy: &mut dyn FnMut(FrameId) -> bool) -> Option<FrameId> {
-        self.pages.holdings.leftover(shares, busy)
+    pub fn leftover(&self, busy: &mut dyn FnMut(FrameId) -> bool) -> Option<FrameId> {
+        self.pages.holdings.leftover(&self.shares, busy)
     }
 
     /// A page is used that every shadow holds, and none has to give up another for it: most of those in
@@ -115,8 +97,9 @@ impl Miniatures {
         true
     }
 
-    /// A sampled page is used.
-    pub fn access(&mut self, access: &SampledAccess, streams: &mut Streams) -> Sampled {
+    /// A sampled page is used. Returns its slot, and the frame of a page that was forgotten for it, or
+    /// [`NIL`].
+    pub fn access(&mut self, access: &SampledAccess, streams: &mut Streams) -> (u32, u32) {
         let SampledAccess { page, now, slot, capacity, .. } = *access;
         let known = !access.is_first();
         let (slot, forgotten) = match slot {
@@ -135,7 +118,11 @@ impl Miniatures {
         self.lru.access(slot, capacity, &mut self.pages);
         self.arc.access(slot, capacity, &mut self.pages);
         self.by_value.access(slot, class, capacity, &streams.classes, &mut self.pages);
-        Sampled { slot, forgotten, had, known }
+        if known && had.are_divided() {
+            self.shares.score(had, capacity);
+        }
+        self.is_divided = false;
+        (slot, forgotten)
     }
 
     /// A slot for a page not remembered. Also the frame of the page that was forgotten for it, if it is in
@@ -173,27 +160,6 @@ impl Miniatures {
         self.pages.holdings.settle(&sample.shadowed, frame);
     }
 
-    /// The sample of `page`, or [`NIL`].
-    pub fn find(&self, page: PageId) -> u32 {
-        self.pages.samples.find(page)
-    }
-
-    /// Reads of what finds the sample of `page`, so that it is in the processor's cache by then.
-    pub fn touch(&self, page: PageId) -> u32 {
-        self.pages.samples.touch(page)
-    }
-
-    /// The access for which the page of `slot` is to come in has been counted.
-    pub fn count_ahead(&mut self, slot: u32) {
-        self.pages.samples.count_ahead(slot);
-    }
-
-    /// Whether the access for which the page of `slot` is to come in was counted ahead; not if that is
-    /// [`NIL`].
-    pub fn is_counted_ahead(&self, slot: u32) -> bool {
-        self.pages.samples.is_counted_ahead(slot)
-    }
-
     /// The page of `slot`, or one no longer remembered, has left `frame`.
     pub fn left(&mut self, slot: u32, frame: u32) {
         let page = self.pages.samples.get_mut(slot).map_or_else(Shadowed::default, |sample| {
@@ -214,11 +180,6 @@ impl Miniatures {
             }
             sample.wait_on(bucket, classes);
         }
-    }
-
-    /// Where each sample is counted as waiting.
-    pub fn waiting(&self) -> impl Iterator<Item = (ClassId, usize)> {
-        self.pages.samples.waiting()
     }
 
     pub fn metadata_bytes(&self) -> usize {

@@ -21,7 +21,7 @@ pub(crate) struct Shadowed {
 }
 
 /// The sampled pages, and how many each set of shadows holds.
-pub(super) struct SampledPages {
+pub(crate) struct SampledPages {
     pub samples: Samples<Shadowed>,
     pub holdings: Holdings,
 }

@@ -72,10 +72,11 @@ pub(crate) struct Shares {
     /// Per expert: the regret with which it begins, in distances.
     prior: [f32; 3],
     /// Per expert: misses by which it is behind the best.
-    regret: [f32; 3],
+    pub regret: [f32; 3],
     parts: [Parts; 3],
-    /// The expert with the largest share.
+    /// The expert with the largest share, and since when it has it.
     largest: Expert,
+    largest_since: u32,
 }
 
 impl Shares {
@@ -84,8 +85,15 @@ impl Shares {
         let Tuning { share_rate, prior_regret, .. } = *tuning;
         let mut parts = [Parts::default(); 3];
         parts[first as usize] = Parts::ALL;
-        let mut shares =
-            Self { rate: share_rate, prior_regret, prior: [0.0; 3], regret: [0.0; 3], parts, largest: first };
+        let mut shares = Self {
+            rate: share_rate,
+            prior_regret,
+            prior: [0.0; 3],
+            regret: [0.0; 3],
+            parts,
+            largest: first,
+            largest_since: 0,
+        };
         shares.trust(Expert::Lru);
         shares
     }
@@ -95,13 +103,6 @@ impl Shares {
     pub fn trust(&mut self, expert: Expert) {
         self.prior = [1.0 / 3.0, 3.0 / 4.0, 1.0].map(|share| share * self.prior_regret);
         self.prior[expert as usize] = 0.0;
-    }
-
-    /// `expert` is the best by as much as one can be.
-    #[cfg(test)]
-    pub fn prefer(&mut self, expert: Expert) {
-        self.regret = [f32::MAX; 3];
-        self.regret[expert as usize] = 0.0;
     }
 
     /// The expert without regret.
@@ -121,8 +122,8 @@ impl Shares {
         }
     }
 
-    /// Divides the parts anew; `distances` are those from the [best](Self::best) expert.
-    pub fn divide(&mut self, distances: [f32; 3]) {
+    /// Divides the parts anew at `now`; `distances` are those from the [best](Self::best) expert.
+    pub fn divide(&mut self, distances: [f32; 3], now: u32) {
         let behind: [f32; 3] =
             std::array::from_fn(|expert| self.prior[expert] + self.regret[expert] / distances[expert]);
         let least = behind.into_iter().fold(f32::INFINITY, f32::min);
@@ -130,7 +131,10 @@ impl Shares {
         let weights = exponents.map(|exponent| if exponent > EXPONENT_MAX { 0.0 } else { (-exponent).exp() });
         let part = Parts::COUNT as f32 / weights.iter().sum::<f32>();
         let [lru, _, value] = weights.map(|weight| (weight * part + 0.5) as u32);
-        self.largest = first_of(|expert| exponents[expert as usize]);
+        let largest = first_of(|expert| exponents[expert as usize]);
+        if largest != self.largest {
+            (self.largest, self.largest_since) = (largest, now);
+        }
         // LRU's and values' parts grow from either end, so that few change hands.
         let lru = Parts::first(lru);
         let value = Parts::ALL.without(Parts::first(Parts::COUNT - value)).without(lru);
@@ -146,6 +150,11 @@ impl Shares {
     /// The expert with the largest share.
     pub fn largest(&self) -> Expert {
         self.largest
+    }
+
+    /// Whether `expert` has the largest share, and had it at `time`.
+    pub fn leads_since(&self, expert: Expert, time: u32) -> bool {
+        self.largest == expert && time.wrapping_sub(self.largest_since) as i32 >= 0
     }
 }
 
@@ -168,7 +177,7 @@ mod tests {
     /// The parts of each after that many uses of pages that the shadows in `had` held, at a distance of 1000.
     fn after(shares: &mut Shares, had: &[Expert], uses: u32) -> [u32; 3] {
         (0..uses).for_each(|_| shares.score(set(had), 1000));
-        shares.divide([1000.0; 3]);
+        shares.divide([1000.0; 3], 0);
         let parts = shares.parts;
         assert_eq!(parts[0].with(parts[1]).with(parts[2]), Parts::ALL);
         let counts = parts.map(|parts| parts.numbers().count() as u32);

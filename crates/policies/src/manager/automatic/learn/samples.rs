@@ -171,7 +171,7 @@ impl SampledAccess {
 
 /// The sampled pages of a tenant, by slot.
 pub(crate) struct Samples<S> {
-    rates: Rates,
+    pub rates: Rates,
     /// By slot: the page. By itself, so that the rest has no gaps.
     pages: Vec<PageId>,
     samples: Vec<Sample<S>>,
@@ -229,7 +229,7 @@ impl<S: Copy + Default> Samples<S> {
         self.index.find(page.0, |slot| self.pages[slot as usize].0).unwrap_or(NIL)
     }
 
-    /// Reads of what finds the sample of `page`.
+    /// Reads of what finds the sample of `page`, so that it is in the processor's cache by then.
     pub fn touch(&self, page: PageId) -> u32 {
         self.index.touch(page.0)
     }
