@@ -1,6 +1,7 @@
 //! The order in which the rooms hear of an event.
 
-use super::{Strategy, Tuning};
+use super::numbers::Numbers;
+use super::{Recipe, Strategy, Tuning};
 use crate::detect::Class;
 use crate::ids::{Access, FrameId, PageId};
 use crate::list::NIL;
@@ -29,8 +30,8 @@ const REPEATS_PER_TURNOVER: u32 = 32;
 /// Turnovers for which a stream that keeps being wrong is treated as under LRU: as for a tenant in LRU-SP.
 const REVOKED_TURNOVERS: u32 = 16;
 
-/// What decides for a tenant that holds about as many pages as it is made for. Frames have the tenant's own
-/// numbers.
+/// What decides for a tenant that holds about as many pages as it is made for. Inside, frames have the
+/// tenant's own numbers.
 pub(super) struct Machine {
     strategy: Strategy,
     tuning: Tuning,
@@ -40,6 +41,7 @@ pub(super) struct Machine {
     repeat_time: u32,
     /// Looks at samples that are due, times their rate.
     looks_due: u32,
+    numbers: Numbers,
     held: Held,
     departed: DepartedPages,
     streams: Streams,
@@ -50,8 +52,8 @@ pub(super) struct Machine {
 
 impl Machine {
     /// For a tenant of about `frames` frames, at least 1.
-    pub fn new(strategy: Strategy, frames: u32, seed: u64, tuning: &Tuning) -> Self {
-        Self::with_rates(strategy, frames, seed, Rates::new(frames, tuning), tuning)
+    pub fn new(recipe: &Recipe, frames: u32, numbers: Numbers) -> Self {
+        Self::with_rates(recipe, frames, numbers, Rates::new(frames, &recipe.tuning))
     }
 
     /// One that is asked for the [least of some](Self::least_of) pages only, and so needs no order of all.
@@ -59,13 +61,8 @@ impl Machine {
         Self { held: Held::new(false, 0), ..self }
     }
 
-    pub(super) fn with_rates(
-        strategy: Strategy,
-        made_for: u32,
-        seed: u64,
-        rates: Rates,
-        tuning: &Tuning,
-    ) -> Self {
+    fn with_rates(recipe: &Recipe, made_for: u32, numbers: Numbers, rates: Rates) -> Self {
+        let Recipe { strategy, seed, ref tuning, .. } = *recipe;
         let first = match strategy {
             Strategy::Reuse => Expert::Value,
             Strategy::Auto => Expert::Lru,
@@ -80,6 +77,7 @@ impl Machine {
             made_for,
             repeat_time: turnover / REPEATS_PER_TURNOVER,
             looks_due: 0,
+            numbers,
             // While every page is sampled, the shadows keep the orders.
             held: Held::new(!rates.are_complete(), seed),
             departed: DepartedPages::new(made_for),
@@ -115,7 +113,7 @@ impl Machine {
 
     /// The page in `frame`, one of the sample, is used, which `stream` had used last.
     #[inline(never)]
-    fn learn_of(&mut self, frame: FrameId, stream: u16, access: SampledAccess) {
+    fn learn_of(&mut self, frame: u32, stream: u16, access: SampledAccess) {
         let rates = self.rates();
         let is_by_value = self.leader() == Expert::Value && !rates.are_complete();
         if is_by_value && !access.is_first() && !self.miniatures.lru_holds(access.slot) {
@@ -123,8 +121,8 @@ impl Machine {
         }
         let sample = self.learn(&access);
         if sample != access.slot {
-            self.miniatures.settle(sample, frame.0);
-            if let Some(frame) = self.held.get_mut(frame.0) {
+            self.miniatures.settle(sample, frame);
+            if let Some(frame) = self.held.get_mut(frame) {
                 frame.sample = sample;
             }
         }
@@ -163,33 +161,19 @@ impl Machine {
     }
 
     /// While every page is sampled: learns from the access that misses, so that the shadows make room for its
-    /// page first, and gives up what the shadow of a page's part does not hold.
-    fn choose_leftover(
-        &mut self,
-        missing: Option<&Access>,
-        busy: &mut dyn FnMut(FrameId) -> bool,
-    ) -> Option<FrameId> {
-        let known = missing.map_or(NIL, |access| self.miniatures.pages.samples.find(access.page));
-        if let Some(access) = missing
-            && !self.miniatures.pages.samples.is_counted_ahead(known)
-        {
-            let now = self.now.wrapping_add(self.tuning.time_per_miss);
-            let stream = self.streams.find(access.context, access.file, now);
-            let kind = self.kind_of(stream, self.departed.find(access.page), access.creates, now);
-            let access = SampledAccess {
-                page: access.page,
-                stream,
-                kind,
-                now,
-                slot: known,
-                capacity: self.capacity(),
-                creates: access.creates,
-            };
-            let slot = self.learn(&access);
-            self.miniatures.pages.samples.count_ahead(slot);
+    /// page first.
+    fn learn_ahead(&mut self, missing: &Access) {
+        let slot = self.miniatures.pages.samples.find(missing.page);
+        if self.miniatures.pages.samples.is_counted_ahead(slot) {
+            return;
         }
-        self.divide();
-        self.miniatures.leftover(busy)
+        let now = self.now.wrapping_add(self.tuning.time_per_miss);
+        let stream = self.streams.find(missing.context, missing.file, now);
+        let kind = self.kind_of(stream, self.departed.find(missing.page), missing.creates, now);
+        let capacity = self.capacity();
+        let Access { page, creates, .. } = *missing;
+        let slot = self.learn(&SampledAccess { page, stream, kind, now, slot, capacity, creates });
+        self.miniatures.pages.samples.count_ahead(slot);
     }
 
     /// The ages of a few samples are looked at, with each miss.
@@ -201,23 +185,15 @@ impl Machine {
         self.miniatures.look(looks, self.now, &mut self.streams.classes);
     }
 
-    /// Learns from the load of a page of the sample. Returns its sample.
-    fn learn_of_new(&mut self, block: &Block, stream: u16, kind: u8) -> u32 {
-        let known = self.miniatures.pages.samples.find(block.page);
-        let mut slot = known;
-        if !self.miniatures.pages.samples.is_counted_ahead(known) {
-            let (page, now, capacity) = (block.page, self.now, self.held.sampled() + 1);
-            slot = self.learn(&SampledAccess {
-                page,
-                stream,
-                kind,
-                now,
-                slot: known,
-                capacity,
-                creates: block.created,
-            });
+    /// Learns from the load of a page of the sample into `frame`. Returns its sample.
+    fn learn_of_new(&mut self, block: &Block, frame: u32, stream: u16, kind: u8) -> u32 {
+        let mut slot = self.miniatures.pages.samples.find(block.page);
+        if !self.miniatures.pages.samples.is_counted_ahead(slot) {
+            let Block { page, created: creates, .. } = *block;
+            let (now, capacity) = (self.now, self.held.sampled() + 1);
+            slot = self.learn(&SampledAccess { page, stream, kind, now, slot, capacity, creates });
         }
-        self.miniatures.settle(slot, block.frame.0);
+        self.miniatures.settle(slot, frame);
         slot
     }
 }
@@ -228,9 +204,22 @@ impl Machine {
         self.made_for
     }
 
-    /// The frames that the tenant holds, in no order.
+    /// The numbers of the frames that the tenant holds, in no order.
     pub fn own(&self) -> &[u32] {
         self.held.own()
+    }
+
+    /// The frames that the tenant holds, in the order in which they were used last.
+    pub fn frames_by_use(&self) -> Vec<FrameId> {
+        let mut own = self.own().to_vec();
+        let age = |frame: u32| self.held.get(frame).map_or(0, |frame| self.now.wrapping_sub(frame.last));
+        own.sort_by_key(|frame| std::cmp::Reverse(age(*frame)));
+        own.into_iter().map(|frame| FrameId(self.numbers.frame(frame))).collect()
+    }
+
+    /// Whether `frame` is one of the tenant's.
+    pub fn holds(&self, frame: FrameId) -> bool {
+        self.numbers.find(frame.0).is_some_and(|frame| self.own().contains(&frame))
     }
 
     /// Which of `frames` goes, if their pages are all that may go: the one worth least, or `candidate` where
@@ -238,10 +227,13 @@ impl Machine {
     /// once.
     pub fn least_of(
         &mut self,
-        frames: &mut dyn Iterator<Item = u32>,
-        candidate: u32,
-        busy: &mut dyn FnMut(u32) -> bool,
-    ) -> u32 {
+        frames: impl Iterator<Item = FrameId>,
+        candidate: FrameId,
+        busy: &mut dyn FnMut(FrameId) -> bool,
+    ) -> FrameId {
+        if self.numbers.find(candidate.0).is_none() {
+            return candidate;
+        }
         if std::mem::take(&mut self.is_undecided) {
             self.decide_first();
         }
@@ -249,8 +241,9 @@ impl Machine {
         if self.leader() == Expert::Lru {
             return candidate;
         }
-        let value = |frame: u32| {
-            let page = self.held.get(frame)?;
+        let page_in = |frame: FrameId| self.held.get(self.numbers.find(frame.0)?);
+        let value = |frame: FrameId| {
+            let page = page_in(frame)?;
             let values = self.streams.classes.values(self.streams.class(page.stream, page.kind));
             Some(self.streams.classes.value(values, self.now.wrapping_sub(page.last)))
         };
@@ -264,16 +257,11 @@ impl Machine {
             }
         }
         if choice != candidate
-            && let Some(chosen) = self.held.get(choice)
+            && let Some(chosen) = page_in(choice)
         {
             self.streams.overruled(chosen.stream, self.now);
         }
         choice
-    }
-
-    /// How long ago the page in `frame`, one of the tenant's, was used.
-    pub fn age(&self, frame: u32) -> u32 {
-        self.held.get(frame).map_or(0, |frame| self.now.wrapping_sub(frame.last))
     }
 }
 
@@ -287,18 +275,19 @@ impl Manager for Machine {
         let kind = self.kind_of(stream, departed, block.created, now);
         let remembers = |departed: Departed| self.miniatures.arc.remembers(departed.twice, departed.last);
         let marks = Marks::new(self.rates().samples(block.page), departed.is_some_and(remembers));
-        let sample = if marks.is_sampled() { self.learn_of_new(block, stream, kind) } else { NIL };
+        let frame = self.numbers.add(block.frame.0, self.held.own());
+        let sample = if marks.is_sampled() { self.learn_of_new(block, frame, stream, kind) } else { NIL };
         self.streams.missed(stream, now);
         self.streams[stream].frames += 1;
-        let frame = Frame::new(now, sample, stream, kind, marks);
-        self.held.insert(block.frame.0, frame, &self.streams);
+        self.held.insert(frame, Frame::new(now, sample, stream, kind, marks), &self.streams);
     }
 
     fn block_gone(&mut self, frame: FrameId, page: PageId) {
-        let gone = self.held.remove(frame.0);
+        let Some(frame) = self.numbers.remove(frame.0) else { return };
+        let gone = self.held.remove(frame);
         let Frame { last, stream, kind, sample, .. } = gone;
         self.streams[stream].frames -= 1;
-        self.miniatures.left(sample, frame.0);
+        self.miniatures.left(sample, frame);
         let twice = gone.marks().is_twice();
         let owned = self.held.len() + 1;
         self.departed.insert(page, Departed { last, stream, kind, twice }, self.now, owned);
@@ -306,34 +295,28 @@ impl Manager for Machine {
 
     #[inline]
     fn block_accessed(&mut self, frame: FrameId, access: &Access) {
+        let Some(frame) = self.numbers.find(frame.0) else { return };
         self.now = self.now.wrapping_add(1);
         let now = self.now;
         let stream = self.streams.hit(access.context, access.file, now);
-        let Some(before) = self.held.get(frame.0).copied() else { return };
+        let Some(before) = self.held.get(frame).copied() else { return };
         if before.stream != stream {
             self.streams[before.stream].frames -= 1;
             self.streams[stream].frames += 1;
         }
         let kind = if access.creates {
             let kind = self.streams.kind_of_unknown(stream, true);
-            self.held.renew(frame.0, (now, stream, kind), &self.streams);
+            self.held.renew(frame, (now, stream, kind), &self.streams);
             kind
         } else {
             let kind = self.streams.kind(stream, now.wrapping_sub(before.last), before.kind);
-            self.held.use_again(frame.0, (now, stream, kind), &self.streams);
+            self.held.use_again(frame, (now, stream, kind), &self.streams);
             kind
         };
         if before.marks().is_sampled() {
             let (slot, capacity) = (before.sample, self.capacity());
-            let access = SampledAccess {
-                page: access.page,
-                stream,
-                kind,
-                now,
-                slot,
-                capacity,
-                creates: access.creates,
-            };
+            let Access { page, creates, .. } = *access;
+            let access = SampledAccess { page, stream, kind, now, slot, capacity, creates };
             if !self.miniatures.use_held(&access, self.repeat_time, &mut self.streams) {
                 self.learn_of(frame, before.stream, access);
             }
@@ -347,36 +330,37 @@ impl Manager for Machine {
         missing: Option<&Access>,
         busy: &mut dyn FnMut(FrameId) -> bool,
     ) -> FrameId {
-        if self.held.is_empty() {
-            return candidate;
-        }
+        let number = self.numbers.find(candidate.0).filter(|_| !self.held.is_empty());
+        let Some(number) = number else { return candidate };
         if std::mem::take(&mut self.is_undecided) {
             self.decide_first();
         }
-        let choice = if self.rates().are_complete() {
-            self.choose_leftover(missing, busy).unwrap_or(candidate)
-        } else {
-            self.divide();
-            match self.leader() {
-                Expert::Lru => candidate,
-                Expert::Arc => {
-                    let once_share = self.miniatures.arc.once_share(self.capacity());
-                    self.held.least_by_arc(candidate, once_share, busy)
-                }
-                Expert::Value => self.held.least_by_value(candidate, self.now, &self.streams.classes, busy),
-            }
+        let is_complete = self.rates().are_complete();
+        if let Some(access) = missing.filter(|_| is_complete) {
+            self.learn_ahead(access);
+        }
+        self.divide();
+        let (leader, capacity) = (self.leader(), self.capacity());
+        let busy = &mut |number| busy(FrameId(self.numbers.frame(number)));
+        let choice = match leader {
+            // What the shadow of a page's part does not hold.
+            _ if is_complete => self.miniatures.leftover(busy).unwrap_or(number),
+            Expert::Lru => number,
+            Expert::Arc => self.held.least_by_arc(number, self.miniatures.arc.once_share(capacity), busy),
+            Expert::Value => self.held.least_by_value(number, self.now, &self.streams.classes, busy),
         };
-        if choice != candidate
-            && self.leader() == Expert::Value
-            && let Some(chosen) = self.held.get(choice.0)
+        if choice != number
+            && leader == Expert::Value
+            && let Some(chosen) = self.held.get(choice)
         {
             self.streams.overruled(chosen.stream, self.now);
         }
-        choice
+        FrameId(self.numbers.frame(choice))
     }
 
     fn prefetch(&self, frames: &mut dyn Iterator<Item = FrameId>) {
-        std::hint::black_box(frames.fold(0, |touched, frame| touched ^ self.held.touch(frame.0)));
+        let frames = frames.filter_map(|frame| self.numbers.find(frame.0));
+        std::hint::black_box(frames.fold(0, |touched, frame| touched ^ self.held.touch(frame)));
     }
 
     fn prefetch_pages(&self, pages: &[PageId]) {
@@ -402,7 +386,7 @@ impl Manager for Machine {
     }
 
     fn reads_once(&self, frame: FrameId) -> bool {
-        let frame = self.held.get(frame.0);
+        let frame = self.numbers.find(frame.0).and_then(|frame| self.held.get(frame));
         frame.is_some_and(|frame| self.streams[frame.stream].label == Class::OneShot)
     }
 
@@ -431,13 +415,16 @@ impl Manager for Machine {
     }
 
     fn metadata_bytes(&self) -> usize {
-        self.held.metadata_bytes()
+        size_of::<Self>()
+            + self.numbers.metadata_bytes()
+            + self.held.metadata_bytes()
             + self.departed.metadata_bytes()
             + self.streams.metadata_bytes()
             + self.miniatures.metadata_bytes()
     }
 
     fn check_invariants(&self) {
+        self.numbers.check_invariants(self.held.own());
         self.held.check_invariants(self.now);
         let owned = || self.held.own().iter().filter_map(|frame| self.held.get(*frame));
         let mut used = vec![0; self.streams.iter().count()];

@@ -19,7 +19,6 @@ use super::{Block, Look, Manager, StreamReport};
 use crate::ids::{Access, FrameId, PageId};
 use machine::Machine;
 use numbers::Numbers;
-use shared::Recipe;
 pub use shared::SharedLearning;
 pub use tuning::{Tuning, TuningConstant};
 
@@ -48,20 +47,16 @@ pub enum Strategy {
     Auto,
 }
 
-impl Strategy {
-    /// All strategies.
-    pub const ALL: [Self; 2] = [Self::Reuse, Self::Auto];
-
-    /// Its name in commands and reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Reuse => "reuse",
-            Self::Auto => "auto",
-        }
-    }
+/// What makes a machine, of whatever size.
+#[derive(Clone, Copy)]
+struct Recipe {
+    strategy: Strategy,
+    pool_frames: u32,
+    seed: u64,
+    tuning: Tuning,
 }
 
-/// Something that happened before a tenant had a machine.
+/// Something that happened. Kept until it shows whether the tenant is to have a machine.
 #[derive(Clone, Copy)]
 enum Event {
     Loaded(Block),
@@ -69,10 +64,24 @@ enum Event {
     Left(FrameId, PageId),
 }
 
-/// A machine, and its numbers for the tenant's frames.
-struct Numbered {
-    machine: Machine,
-    numbers: Numbers,
+impl Event {
+    #[inline]
+    fn tell(&self, machine: &mut Machine) {
+        match self {
+            Self::Loaded(block) => machine.new_block(block),
+            Self::Used(frame, access) => machine.block_accessed(*frame, access),
+            Self::Left(frame, page) => machine.block_gone(*frame, *page),
+        }
+    }
+
+    /// Keeps `blocks`, those that are there, in the order in which they came in.
+    fn note(&self, blocks: &mut Vec<Block>) {
+        match self {
+            Self::Loaded(block) => blocks.push(*block),
+            Self::Used(..) => {}
+            Self::Left(left, _) => blocks.retain(|block| block.frame != *left),
+        }
+    }
 }
 
 /// What a tenant has.
@@ -82,7 +91,7 @@ enum State {
     /// Few pages in a larger pool, in the order in which they came in. What goes is decided by what is
     /// learned [together](SharedLearning), or else by the ledger.
     Few(Vec<Block>),
-    Learning(Box<Numbered>),
+    Learning(Box<Machine>),
 }
 
 #[doc = include_str!("README.md")]
@@ -101,10 +110,7 @@ enum State {
 /// holds more than twice as many as its machine is made for, or less than a quarter and no more than 8,192.
 /// It learns anew then. One for more than 8,192 pages is made for all frames of the pool, and stays.
 pub struct Automatic {
-    strategy: Strategy,
-    pool_frames: u32,
-    seed: u64,
-    tuning: Tuning,
+    recipe: Recipe,
     /// What it learns together with others as long as it has few pages.
     shared: Option<SharedLearning>,
     state: State,
@@ -118,8 +124,8 @@ impl Automatic {
 
     /// The same, with other constants.
     pub fn with_tuning(strategy: Strategy, pool_frames: u32, seed: u64, tuning: &Tuning) -> Self {
-        let state = State::Waiting(Vec::new());
-        Self { strategy, pool_frames: pool_frames.max(1), seed, tuning: *tuning, shared: None, state }
+        let recipe = Recipe { strategy, pool_frames: pool_frames.max(1), seed, tuning: *tuning };
+        Self { recipe, shared: None, state: State::Waiting(Vec::new()) }
     }
 
     /// One that learns together with others as long as its tenant has few pages.
@@ -129,112 +135,109 @@ impl Automatic {
     }
 
     /// An event of a tenant without a machine, from which is learned together.
-    #[inline]
-    fn tell_shared(&self, event: Event) {
-        let Some(shared) = &self.shared else { return };
-        match event {
-            Event::Loaded(block) => {
-                let Self { strategy, pool_frames, seed, ref tuning, .. } = *self;
-                shared.new_block(&block, &Recipe { strategy, pool_frames, seed, tuning });
-            }
-            Event::Used(frame, access) => shared.block_accessed(frame, &access),
-            Event::Left(frame, page) => shared.block_gone(frame, page),
+    fn tell_shared(&self, event: &Event) {
+        if let Some(shared) = &self.shared {
+            shared.tell(event, &self.recipe);
         }
     }
 
     /// The tenant learns by itself from now on.
     fn leave_shared(&self, blocks: &[Block]) {
-        blocks.iter().for_each(|block| self.tell_shared(Event::Left(block.frame, block.page)));
-    }
-
-    /// For a tenant that holds about `frames` frames.
-    fn machine(&self, frames: u32, numbers: Numbers) -> Numbered {
-        Numbered { machine: Machine::new(self.strategy, frames, self.seed, &self.tuning), numbers }
+        blocks.iter().for_each(|block| self.tell_shared(&Event::Left(block.frame, block.page)));
     }
 
     /// A machine that knows what happened so far, for a tenant that may come to hold all frames.
     #[cold]
-    fn replayed(&self, events: &[Event]) -> Box<Numbered> {
-        let mut machine = Box::new(self.machine(self.pool_frames, Numbers::default()));
-        for event in events {
-            match event {
-                Event::Loaded(block) => machine.new_block(block),
-                Event::Used(frame, access) => machine.block_accessed(*frame, access),
-                Event::Left(frame, page) => machine.block_gone(*frame, *page),
-            }
-        }
+    fn replayed(&self, events: &[Event]) -> Box<Machine> {
+        let mut machine = Box::new(Machine::new(&self.recipe, self.recipe.pool_frames, Numbers::default()));
+        events.iter().for_each(|event| event.tell(&mut machine));
         machine
     }
 
-    /// Keeps an event, or makes a machine of those kept.
-    fn wait(&mut self, event: Event) {
-        self.tell_shared(event);
-        let State::Waiting(events) = &mut self.state else { return };
-        events.push(event);
-        if events.len() >= EVENTS_MAX {
-            let events = std::mem::take(events);
-            let blocks = blocks_after(&events);
-            self.state = match self.shared.is_some() && self.are_few(blocks.len() as u32, PAGES_MIN) {
-                true => State::Few(blocks),
-                false => {
-                    self.leave_shared(&blocks);
-                    State::Learning(self.replayed(&events))
-                }
-            };
+    #[inline]
+    fn tell(&mut self, event: Event) {
+        match &mut self.state {
+            State::Learning(machine) => event.tell(machine),
+            State::Few(_) | State::Waiting(_) => self.keep(event),
         }
+    }
+
+    /// An event of a tenant without a machine, which may have one then.
+    fn keep(&mut self, event: Event) {
+        self.tell_shared(&event);
+        match &mut self.state {
+            State::Waiting(events) => {
+                events.push(event);
+                if events.len() >= EVENTS_MAX {
+                    self.end_wait(self.shared.is_some());
+                }
+            }
+            State::Few(blocks) => {
+                event.note(blocks);
+                if blocks.len() as u32 >= MANY {
+                    self.learn_alone();
+                }
+            }
+            State::Learning(_) => {}
+        }
+    }
+
+    /// Has a machine of what happened so far, or none if the tenant has few pages and `may_be_few`.
+    #[cold]
+    fn end_wait(&mut self, may_be_few: bool) {
+        let State::Waiting(events) = &mut self.state else { return };
+        let events = std::mem::take(events);
+        let blocks = blocks_after(&events);
+        self.state = if may_be_few && self.are_few(blocks.len() as u32, PAGES_MIN) {
+            State::Few(blocks)
+        } else {
+            self.leave_shared(&blocks);
+            State::Learning(self.replayed(&events))
+        };
+    }
+
+    /// The tenant has too many pages to have no machine.
+    fn learn_alone(&mut self) {
+        let State::Few(blocks) = &mut self.state else { return };
+        let blocks = std::mem::take(blocks);
+        self.leave_shared(&blocks);
+        self.start_anew(&blocks);
     }
 
     /// Whether a tenant with that many `pages` has few, of which `few` is the number for the case that those
     /// are not much of the pool.
     fn are_few(&self, pages: u32, few: u32) -> bool {
-        pages < few && pages < self.pool_frames / FEW_SHARE
+        pages < few && pages < self.recipe.pool_frames / FEW_SHARE
     }
 
     /// The tenant is to give up a page: it is time to see whether what it has is made for as many as it
     /// holds.
     fn fit(&mut self, look: &dyn Look) {
-        match &self.state {
-            State::Waiting(events) => {
-                let blocks = blocks_after(events);
-                self.state = match self.are_few(blocks.len() as u32, PAGES_MIN) {
-                    true => State::Few(blocks),
-                    false => {
-                        self.leave_shared(&blocks);
-                        State::Learning(self.replayed(events))
-                    }
-                };
-                self.refit(look);
-            }
-            State::Few(blocks) if !self.are_few(blocks.len() as u32, PAGES_MIN) => {
-                let blocks = blocks.clone();
-                self.leave_shared(&blocks);
-                self.start_anew(&blocks);
-            }
-            State::Few(_) => {}
-            State::Learning(_) => self.refit(look),
+        if matches!(self.state, State::Waiting(_)) {
+            self.end_wait(true);
         }
-    }
-
-    /// The same of a tenant that has a machine.
-    #[inline]
-    fn refit(&mut self, look: &dyn Look) {
-        let State::Learning(learning) = &self.state else { return };
-        let (pages, made_for) = (learning.machine.own().len() as u32, learning.machine.made_for());
-        let is_small = made_for < self.pool_frames && pages > made_for.saturating_mul(2);
-        let is_large = pages <= REFITTED_MAX && pages < made_for / FEW_SHARE;
-        if is_small || is_large {
-            self.refit_cold(look);
+        match &self.state {
+            State::Learning(machine) => {
+                let (pages, made_for) = (machine.own().len() as u32, machine.made_for());
+                let is_small = made_for < self.recipe.pool_frames && pages > made_for.saturating_mul(2);
+                let is_large = pages <= REFITTED_MAX && pages < made_for / FEW_SHARE;
+                if is_small || is_large {
+                    self.refit(look);
+                }
+            }
+            State::Few(blocks) if !self.are_few(blocks.len() as u32, PAGES_MIN) => self.learn_alone(),
+            State::Few(_) | State::Waiting(_) => {}
         }
     }
 
     #[cold]
-    fn refit_cold(&mut self, look: &dyn Look) {
-        let State::Learning(learning) = &self.state else { return };
-        let made_for = learning.machine.made_for();
-        let blocks = blocks_in(&learning.frames(), look);
+    fn refit(&mut self, look: &dyn Look) {
+        let State::Learning(machine) = &self.state else { return };
+        let (made_for, frames) = (machine.made_for(), machine.frames_by_use());
+        let blocks: Vec<Block> = frames.into_iter().filter_map(|frame| look.block(frame)).collect();
         let pages = blocks.len() as u32;
         if self.are_few(pages, PAGES_MIN / FEW_SHARE) {
-            blocks.iter().for_each(|block| self.tell_shared(Event::Loaded(*block)));
+            blocks.iter().for_each(|block| self.tell_shared(&Event::Loaded(*block)));
             self.state = State::Few(blocks);
         } else if pages > PAGES_MIN || made_for > PAGES_MIN {
             self.start_anew(&blocks);
@@ -243,87 +246,30 @@ impl Automatic {
 
     /// A machine that knows nothing but these blocks, which it takes for used in their order.
     fn start_anew(&mut self, blocks: &[Block]) {
+        let pool_frames = self.recipe.pool_frames;
         let made_for = match blocks.len() as u32 {
             pages if pages <= REFITTED_MAX => pages.next_power_of_two().max(PAGES_MIN),
-            _ => self.pool_frames,
+            _ => pool_frames,
         };
-        let mut learning = self
-            .machine(made_for.min(self.pool_frames), Numbers::anew(blocks.len() as u32, self.pool_frames));
-        blocks.iter().for_each(|block| learning.new_block(block));
-        self.state = State::Learning(Box::new(learning));
+        let numbers = Numbers::anew(blocks.len() as u32, pool_frames);
+        let mut machine = Box::new(Machine::new(&self.recipe, made_for.min(pool_frames), numbers));
+        blocks.iter().for_each(|block| machine.new_block(block));
+        self.state = State::Learning(machine);
     }
-}
-
-/// The blocks in `frames`, in their order.
-fn blocks_in(frames: &[FrameId], look: &dyn Look) -> Vec<Block> {
-    frames.iter().filter_map(|frame| look.block(*frame)).collect()
 }
 
 /// The blocks that are there after `events`, in the order in which they were used last.
 fn blocks_after(events: &[Event]) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
     for event in events {
-        match event {
-            Event::Loaded(block) => blocks.push(*block),
-            Event::Used(used, _) => {
-                if let Some(at) = blocks.iter().position(|block| block.frame == *used) {
-                    blocks[at..].rotate_left(1);
-                }
-            }
-            Event::Left(left, _) => blocks.retain(|block| block.frame != *left),
+        event.note(&mut blocks);
+        if let Event::Used(used, _) = event
+            && let Some(at) = blocks.iter().position(|block| block.frame == *used)
+        {
+            blocks[at..].rotate_left(1);
         }
     }
     blocks
-}
-
-impl Numbered {
-    #[inline]
-    fn new_block(&mut self, block: &Block) {
-        let number = self.numbers.add(block.frame.0, self.machine.own());
-        self.machine.new_block(&Block { frame: FrameId(number), ..*block });
-    }
-
-    #[inline]
-    fn block_accessed(&mut self, frame: FrameId, access: &Access) {
-        if let Some(number) = self.numbers.find(frame.0) {
-            self.machine.block_accessed(FrameId(number), access);
-        }
-    }
-
-    #[inline]
-    fn block_gone(&mut self, frame: FrameId, page: PageId) {
-        if let Some(number) = self.numbers.remove(frame.0) {
-            self.machine.block_gone(FrameId(number), page);
-        }
-    }
-
-    fn replace_block(
-        &mut self,
-        candidate: FrameId,
-        missing: Option<&Access>,
-        busy: &mut dyn FnMut(FrameId) -> bool,
-    ) -> FrameId {
-        let Self { machine, numbers } = self;
-        let Some(number) = numbers.find(candidate.0) else { return candidate };
-        let mut is_busy = |number: FrameId| busy(FrameId(numbers.frame(number.0)));
-        FrameId(numbers.frame(machine.replace_block(FrameId(number), missing, &mut is_busy).0))
-    }
-
-    fn metadata_bytes(&self) -> usize {
-        size_of::<Self>() + self.machine.metadata_bytes() + self.numbers.metadata_bytes()
-    }
-
-    fn check_invariants(&self) {
-        self.machine.check_invariants();
-        self.numbers.check_invariants(self.machine.own());
-    }
-
-    /// The frames that the tenant holds, in the order in which they were used last.
-    fn frames(&self) -> Vec<FrameId> {
-        let mut own = self.machine.own().to_vec();
-        own.sort_by_key(|number| std::cmp::Reverse(self.machine.age(*number)));
-        own.into_iter().map(|number| FrameId(self.numbers.frame(number))).collect()
-    }
 }
 
 impl Drop for Automatic {
@@ -339,39 +285,16 @@ impl Drop for Automatic {
 
 impl Manager for Automatic {
     fn new_block(&mut self, block: &Block) {
-        match &mut self.state {
-            State::Learning(learning) => learning.new_block(block),
-            State::Few(blocks) => {
-                blocks.push(*block);
-                let many = (blocks.len() as u32 >= MANY).then(|| std::mem::take(blocks));
-                self.tell_shared(Event::Loaded(*block));
-                if let Some(blocks) = many {
-                    self.leave_shared(&blocks);
-                    self.start_anew(&blocks);
-                }
-            }
-            State::Waiting(_) => self.wait(Event::Loaded(*block)),
-        }
+        self.tell(Event::Loaded(*block));
     }
 
     fn block_gone(&mut self, frame: FrameId, page: PageId) {
-        match &mut self.state {
-            State::Learning(learning) => learning.block_gone(frame, page),
-            State::Few(blocks) => {
-                blocks.retain(|held| held.frame != frame);
-                self.tell_shared(Event::Left(frame, page));
-            }
-            State::Waiting(_) => self.wait(Event::Left(frame, page)),
-        }
+        self.tell(Event::Left(frame, page));
     }
 
     #[inline]
     fn block_accessed(&mut self, frame: FrameId, access: &Access) {
-        match &mut self.state {
-            State::Learning(learning) => learning.block_accessed(frame, access),
-            State::Few(_) => self.tell_shared(Event::Used(frame, *access)),
-            State::Waiting(_) => self.wait(Event::Used(frame, *access)),
-        }
+        self.tell(Event::Used(frame, *access));
     }
 
     fn choose(&mut self, candidate: FrameId, missing: Option<&Access>, look: &mut dyn Look) -> FrameId {
@@ -386,12 +309,11 @@ impl Manager for Automatic {
         missing: Option<&Access>,
         busy: &mut dyn FnMut(FrameId) -> bool,
     ) -> FrameId {
-        if let State::Waiting(events) = &self.state {
-            self.leave_shared(&blocks_after(events));
-            self.state = State::Learning(self.replayed(events));
+        if matches!(self.state, State::Waiting(_)) {
+            self.end_wait(false);
         }
         match (&mut self.state, &self.shared) {
-            (State::Learning(learning), _) => learning.replace_block(candidate, missing, busy),
+            (State::Learning(machine), _) => machine.replace_block(candidate, missing, busy),
             (State::Few(blocks), Some(shared)) => {
                 shared.least_of(blocks.iter().map(|block| block.frame), candidate, busy)
             }
@@ -400,15 +322,14 @@ impl Manager for Automatic {
     }
 
     fn prefetch(&self, frames: &mut dyn Iterator<Item = FrameId>) {
-        if let State::Learning(learning) = &self.state {
-            let Numbered { machine, numbers } = &**learning;
-            machine.prefetch(&mut frames.filter_map(|frame| numbers.find(frame.0)).map(FrameId));
+        if let State::Learning(machine) = &self.state {
+            machine.prefetch(frames);
         }
     }
 
     fn prefetch_pages(&self, pages: &[PageId]) {
-        if let State::Learning(learning) = &self.state {
-            learning.machine.prefetch_pages(pages);
+        if let State::Learning(machine) = &self.state {
+            machine.prefetch_pages(pages);
         }
     }
 
@@ -419,25 +340,24 @@ impl Manager for Automatic {
 
     fn placeholder_used(&mut self, missing: &Access, placeholder: FrameId) {
         match (&mut self.state, &self.shared) {
-            (State::Learning(learning), _) => learning.machine.placeholder_used(missing, placeholder),
+            (State::Learning(machine), _) => machine.placeholder_used(missing, placeholder),
             (_, Some(shared)) => shared.placeholder_used(missing, placeholder),
             _ => {}
         }
     }
 
     fn reads_once(&self, frame: FrameId) -> bool {
-        let State::Learning(learning) = &self.state else { return false };
-        learning.numbers.find(frame.0).is_some_and(|number| learning.machine.reads_once(FrameId(number)))
+        matches!(&self.state, State::Learning(machine) if machine.reads_once(frame))
     }
 
     fn judges_itself(&self) -> bool {
-        self.strategy == Strategy::Auto
+        self.recipe.strategy == Strategy::Auto
     }
 
     fn streams(&self, first: usize, show: &mut dyn FnMut(&StreamReport) -> bool) {
         match &self.state {
-            State::Learning(learning) => learning.machine.streams(first, show),
-            State::Waiting(events) => self.replayed(events).machine.streams(first, show),
+            State::Learning(machine) => machine.streams(first, show),
+            State::Waiting(events) => self.replayed(events).streams(first, show),
             State::Few(_) => {}
         }
     }
@@ -446,13 +366,13 @@ impl Manager for Automatic {
         match &self.state {
             State::Waiting(events) => events.capacity() * size_of::<Event>(),
             State::Few(blocks) => blocks.capacity() * size_of::<Block>(),
-            State::Learning(learning) => learning.metadata_bytes(),
+            State::Learning(machine) => machine.metadata_bytes(),
         }
     }
 
     fn check_invariants(&self) {
         let blocks = match &self.state {
-            State::Learning(learning) => return learning.check_invariants(),
+            State::Learning(machine) => return machine.check_invariants(),
             State::Waiting(events) => &blocks_after(events),
             State::Few(blocks) => blocks,
         };

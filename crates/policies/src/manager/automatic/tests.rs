@@ -84,7 +84,7 @@ impl Tenant {
 
     fn made_for(&self) -> Option<u32> {
         match &self.manager.state {
-            State::Learning(learning) => Some(learning.machine.made_for()),
+            State::Learning(machine) => Some(machine.made_for()),
             State::Few(_) | State::Waiting(_) => None,
         }
     }
@@ -150,7 +150,7 @@ fn who_holds_very_many_pages_has_a_machine_for_all_frames() {
         manager.new_block(&block);
     };
     let made_for = |manager: &Automatic| match &manager.state {
-        State::Learning(learning) => learning.machine.made_for(),
+        State::Learning(machine) => machine.made_for(),
         State::Few(_) | State::Waiting(_) => 0,
     };
     (0..100).for_each(|number| load(&mut manager, &mut pages, number));
@@ -194,7 +194,7 @@ fn who_holds_all_frames_decides_as_from_the_first_on() {
     let (frames, mut random) = (500, SplitMix64::new(3));
     for at_once in [false, true] {
         let mut automatic = Automatic::new(Strategy::Auto, frames, 1);
-        let mut machine = Machine::new(Strategy::Auto, frames, 1, &Tuning::default());
+        let mut machine = Machine::new(&automatic.recipe, frames, Numbers::default());
         let mut pages: Vec<u64> = Vec::new();
         let mut overruled = 0;
         for at in 0..20_000u64 {

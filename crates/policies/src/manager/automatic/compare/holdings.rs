@@ -3,7 +3,6 @@
 use super::experts::{Expert, Shadows};
 use super::shadow::Shadowed;
 use super::shares::{Parts, Shares};
-use crate::ids::FrameId;
 use crate::list::{Links, List, NIL};
 
 /// Frames in use passed over for one whose page nobody wants.
@@ -102,7 +101,7 @@ impl Holdings {
 
     /// A frame whose page is not held by the shadow of the expert that has its part. None where frames are
     /// not listed.
-    pub fn leftover(&self, shares: &Shares, busy: &mut dyn FnMut(FrameId) -> bool) -> Option<FrameId> {
+    pub fn leftover(&self, shares: &Shares, busy: &mut dyn FnMut(u32) -> bool) -> Option<u32> {
         let frames = |list: usize| self.lists[list].iter(&self.links);
         let held = Shadows::partial().flat_map(|set| {
             let holders = Expert::ALL.into_iter().filter(|expert| set.has(*expert));
@@ -111,7 +110,7 @@ impl Holdings {
             left.numbers().flat_map(move |part| frames(list_of(set, part)))
         });
         let unheld = self.lists.get(UNHELD)?.iter(&self.links);
-        unheld.chain(held).take(LEFTOVERS_TRIED).map(FrameId).find(|frame| !busy(*frame))
+        unheld.chain(held).take(LEFTOVERS_TRIED).find(|frame| !busy(*frame))
     }
 
     /// How many pages the shadow of `a` holds that the one of `b` does not.

@@ -17,7 +17,7 @@ use super::lru::Lru;
 use super::shadow::{SampledPages, Shadowed};
 use super::shares::{Parts, Shares};
 use super::value::ByValue;
-use crate::ids::{FrameId, PageId};
+use crate::ids::PageId;
 use crate::list::NIL;
 use crate::manager::automatic::learn::intervals::Classes;
 use crate::manager::automatic::learn::samples::{Rates, Sample, SampledAccess, Samples};
@@ -70,7 +70,7 @@ impl Miniatures {
 
     /// A frame that is not busy, and whose page the shadow of its part's expert does not hold. None where not
     /// every page is sampled.
-    pub fn leftover(&self, busy: &mut dyn FnMut(FrameId) -> bool) -> Option<FrameId> {
+    pub fn leftover(&self, busy: &mut dyn FnMut(u32) -> bool) -> Option<u32> {
         self.pages.holdings.leftover(&self.shares, busy)
     }
 

@@ -27,7 +27,8 @@ impl Pool {
     fn with_sampling(seed: u64, sampling: u32) -> Self {
         let tuning = Tuning::default();
         let rates = Rates::with(FRAMES, sampling, sampling, &tuning);
-        let manager = Machine::with_rates(Strategy::Auto, FRAMES, seed, rates, &tuning);
+        let recipe = Recipe { strategy: Strategy::Auto, pool_frames: FRAMES, seed, tuning };
+        let manager = Machine::with_rates(&recipe, FRAMES, Numbers::default(), rates);
         Self { manager, pages: Vec::new(), creates: false }
     }
 

@@ -1,7 +1,6 @@
 //! The pages that the tenant holds: what is known of each, and which one goes.
 
 use super::orders::Orders;
-use crate::ids::FrameId;
 use crate::list::{NIL, lengthen, push};
 use crate::manager::automatic::learn::intervals::{Classes, NEW};
 use crate::manager::automatic::learn::streams::Streams;
@@ -181,11 +180,11 @@ impl Held {
     /// The page of least value; if it is in use, one of those used right before and after it.
     pub fn least_by_value(
         &mut self,
-        candidate: FrameId,
+        candidate: u32,
         now: u32,
         classes: &Classes,
-        busy: &mut dyn FnMut(FrameId) -> bool,
-    ) -> FrameId {
+        busy: &mut dyn FnMut(u32) -> bool,
+    ) -> u32 {
         let frames = &self.frames;
         let age = |frame: u32| now.wrapping_sub(frames[frame as usize].last);
         let Some(by_class) = self.orders.as_mut().map(Orders::by_class) else { return candidate };
@@ -195,16 +194,16 @@ impl Held {
             by_class.consider(frame, age, classes.bucket(age), classes);
         }
         let Some(least) = by_class.least(classes, age) else { return candidate };
-        let mut may_go = |frame: u32| frame == candidate.0 || !busy(FrameId(frame));
+        let mut may_go = |frame: u32| frame == candidate || !busy(frame);
         if may_go(least) {
-            return FrameId(least);
+            return least;
         }
         let mut ends = [least; 2];
         for _ in 0..NEIGHBOURS_MAX {
             for (side, end) in ends.iter_mut().enumerate().filter(|(_, end)| **end != NIL) {
                 *end = by_class.neighbours(*end)[side];
                 if *end != NIL && may_go(*end) {
-                    return FrameId(*end);
+                    return *end;
                 }
             }
         }
@@ -213,12 +212,7 @@ impl Held {
 
     /// The oldest page of those used once or of the others; of those used once while they have more than
     /// `once_share` of the frames.
-    pub fn least_by_arc(
-        &self,
-        candidate: FrameId,
-        once_share: f32,
-        busy: &mut dyn FnMut(FrameId) -> bool,
-    ) -> FrameId {
+    pub fn least_by_arc(&self, candidate: u32, once_share: f32, busy: &mut dyn FnMut(u32) -> bool) -> u32 {
         let Some(orders) = &self.orders else { return candidate };
         let twice = orders.once() as f32 <= once_share * self.own.len() as f32;
         let mut frame = orders.oldest(twice);
@@ -227,8 +221,8 @@ impl Held {
             if frame == NIL {
                 break;
             }
-            if frame == candidate.0 || !busy(FrameId(frame)) {
-                return FrameId(frame);
+            if frame == candidate || !busy(frame) {
+                return frame;
             }
             frame = orders.next(frame);
         }
