@@ -9,11 +9,11 @@ use crate::manager::{Block, Manager, StreamReport};
 
 use super::compare::experts::Expert;
 use super::compare::miniatures::Miniatures;
-use super::learn::departed::{Departed, DepartedPages};
+use super::learn::departed::{DepartedPages, LastUse};
 use super::learn::intervals::Classes;
 use super::learn::samples::{Rates, SampledAccess};
 use super::learn::streams::Streams;
-use super::rank::held::{Frame, Held, Marks};
+use super::rank::held::{Frame, Held, UNSAMPLED};
 
 #[cfg(test)]
 mod tests;
@@ -153,9 +153,9 @@ impl Machine {
 
     /// The kind of a page that `stream` uses, or `creates`, and that comes in now; it was in the pool when
     /// `departed` was noted.
-    fn kind_of(&self, stream: u16, departed: Option<Departed>, creates: bool, now: u32) -> u8 {
+    fn kind_of(&self, stream: u16, departed: Option<LastUse>, creates: bool, now: u32) -> u8 {
         match departed.filter(|_| !creates) {
-            Some(Departed { last, kind, .. }) => self.streams.kind(stream, now.wrapping_sub(last), kind),
+            Some(before) => self.streams.kind(stream, now.wrapping_sub(before.time), before.kind),
             None => self.streams.kind_of_unknown(stream, creates),
         }
     }
@@ -212,7 +212,7 @@ impl Machine {
     /// The frames that the tenant holds, in the order in which they were used last.
     pub fn frames_by_use(&self) -> Vec<FrameId> {
         let mut own = self.own().to_vec();
-        let age = |frame: u32| self.held.get(frame).map_or(0, |frame| self.now.wrapping_sub(frame.last));
+        let age = |frame: u32| self.held.get(frame).map_or(0, |frame| self.now.wrapping_sub(frame.used.time));
         own.sort_by_key(|frame| std::cmp::Reverse(age(*frame)));
         own.into_iter().map(|frame| FrameId(self.numbers.frame(frame))).collect()
     }
@@ -241,11 +241,11 @@ impl Machine {
         if self.leader() == Expert::Lru {
             return candidate;
         }
-        let page_in = |frame: FrameId| self.held.get(self.numbers.find(frame.0)?);
+        let last_use = |frame: FrameId| Some(self.held.get(self.numbers.find(frame.0)?)?.used);
         let value = |frame: FrameId| {
-            let page = page_in(frame)?;
-            let values = self.streams.classes.values(self.streams.class(page.stream, page.kind));
-            Some(self.streams.classes.value(values, self.now.wrapping_sub(page.last)))
+            let LastUse { time, stream, kind, .. } = last_use(frame)?;
+            let values = self.streams.classes.values(self.streams.class(stream, kind));
+            Some(self.streams.classes.value(values, self.now.wrapping_sub(time)))
         };
         let Some(mut least) = value(candidate) else { return candidate };
         let mut choice = candidate;
@@ -257,7 +257,7 @@ impl Machine {
             }
         }
         if choice != candidate
-            && let Some(chosen) = page_in(choice)
+            && let Some(chosen) = last_use(choice)
         {
             self.streams.overruled(chosen.stream, self.now);
         }
@@ -273,24 +273,21 @@ impl Manager for Machine {
         let stream = self.streams.find(block.context, block.file, now);
         let departed = self.departed.take(block.page).filter(|_| !block.created);
         let kind = self.kind_of(stream, departed, block.created, now);
-        let remembers = |departed: Departed| self.miniatures.arc.remembers(departed.twice, departed.last);
-        let marks = Marks::new(self.rates().samples(block.page), departed.is_some_and(remembers));
+        let twice = departed.is_some_and(|left| self.miniatures.arc.remembers(left.twice, left.time));
         let frame = self.numbers.add(block.frame.0, self.held.own());
-        let sample = if marks.is_sampled() { self.learn_of_new(block, frame, stream, kind) } else { NIL };
+        let is_sampled = self.rates().samples(block.page);
+        let sample = if is_sampled { self.learn_of_new(block, frame, stream, kind) } else { UNSAMPLED };
         self.streams.missed(stream, now);
         self.streams[stream].frames += 1;
-        self.held.insert(frame, Frame::new(now, sample, stream, kind, marks), &self.streams);
+        self.held.insert(frame, sample, LastUse { time: now, stream, kind, twice }, &self.streams);
     }
 
     fn block_gone(&mut self, frame: FrameId, page: PageId) {
         let Some(frame) = self.numbers.remove(frame.0) else { return };
         let gone = self.held.remove(frame);
-        let Frame { last, stream, kind, sample, .. } = gone;
-        self.streams[stream].frames -= 1;
-        self.miniatures.left(sample, frame);
-        let twice = gone.marks().is_twice();
-        let owned = self.held.len() + 1;
-        self.departed.insert(page, Departed { last, stream, kind, twice }, self.now, owned);
+        self.streams[gone.used.stream].frames -= 1;
+        self.miniatures.left(gone.sample, frame);
+        self.departed.insert(page, gone.used, self.now, self.held.len() + 1);
     }
 
     #[inline]
@@ -299,22 +296,22 @@ impl Manager for Machine {
         self.now = self.now.wrapping_add(1);
         let now = self.now;
         let stream = self.streams.hit(access.context, access.file, now);
-        let Some(before) = self.held.get(frame).copied() else { return };
+        let Some(&Frame { used: before, sample, .. }) = self.held.get(frame) else { return };
         if before.stream != stream {
             self.streams[before.stream].frames -= 1;
             self.streams[stream].frames += 1;
         }
         let kind = if access.creates {
             let kind = self.streams.kind_of_unknown(stream, true);
-            self.held.renew(frame, (now, stream, kind), &self.streams);
+            self.held.renew(frame, now, stream, kind, &self.streams);
             kind
         } else {
-            let kind = self.streams.kind(stream, now.wrapping_sub(before.last), before.kind);
-            self.held.use_again(frame, (now, stream, kind), &self.streams);
+            let kind = self.streams.kind(stream, now.wrapping_sub(before.time), before.kind);
+            self.held.use_again(frame, now, stream, kind, &self.streams);
             kind
         };
-        if before.marks().is_sampled() {
-            let (slot, capacity) = (before.sample, self.capacity());
+        if sample != UNSAMPLED {
+            let (slot, capacity) = (sample, self.capacity());
             let Access { page, creates, .. } = *access;
             let access = SampledAccess { page, stream, kind, now, slot, capacity, creates };
             if !self.miniatures.use_held(&access, self.repeat_time, &mut self.streams) {
@@ -353,7 +350,7 @@ impl Manager for Machine {
             && leader == Expert::Value
             && let Some(chosen) = self.held.get(choice)
         {
-            self.streams.overruled(chosen.stream, self.now);
+            self.streams.overruled(chosen.used.stream, self.now);
         }
         FrameId(self.numbers.frame(choice))
     }
@@ -380,14 +377,14 @@ impl Manager for Machine {
             // A page that was used before values came to act may have gone by another's choice. While every
             // page is sampled such mistakes count: they keep a stream for which LRU is best from following
             // values again and again, when these are hardly ahead.
-            let is_by_value = self.miniatures.shares.leads_since(Expert::Value, departed.last);
+            let is_by_value = self.miniatures.shares.leads_since(Expert::Value, departed.time);
             self.streams.mistaken(departed.stream, is_by_value || self.rates().are_complete());
         }
     }
 
     fn reads_once(&self, frame: FrameId) -> bool {
         let frame = self.numbers.find(frame.0).and_then(|frame| self.held.get(frame));
-        frame.is_some_and(|frame| self.streams[frame.stream].label == Class::OneShot)
+        frame.is_some_and(|frame| self.streams[frame.used.stream].label == Class::OneShot)
     }
 
     fn streams(&self, first: usize, show: &mut dyn FnMut(&StreamReport) -> bool) {
@@ -428,7 +425,7 @@ impl Manager for Machine {
         self.held.check_invariants(self.now);
         let owned = || self.held.own().iter().filter_map(|frame| self.held.get(*frame));
         let mut used = vec![0; self.streams.iter().count()];
-        owned().for_each(|frame| used[usize::from(frame.stream)] += 1);
+        owned().for_each(|frame| used[usize::from(frame.used.stream)] += 1);
         assert!(self.streams.iter().map(|stream| stream.frames).eq(used), "frames of streams");
         let frames = self.held.own().iter().max().map_or(0, |frame| frame + 1);
         let sample_in = |frame: u32| self.held.get(frame).filter(|f| f.is_owned()).map(|frame| frame.sample);

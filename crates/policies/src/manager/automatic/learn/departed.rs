@@ -15,16 +15,16 @@ const LANES: usize = 4;
 /// A word with 1 in each.
 const EACH_LANE: u64 = 0x0001_0001_0001_0001;
 
-/// What is remembered of a page.
+/// The last use of a page: 8 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Departed {
-    /// When it was used last.
-    pub last: u32,
-    /// Who used it last.
+pub(crate) struct LastUse {
+    /// When it was.
+    pub time: u32,
+    /// Whose it was.
     pub stream: u16,
-    /// Its kind.
+    /// The kind of the page since then.
     pub kind: u8,
-    /// Whether it had been used more than once.
+    /// Whether the page had been used before since it came, or came back while ARC remembered it.
     pub twice: bool,
 }
 
@@ -75,20 +75,15 @@ impl Line {
     }
 
     #[inline]
-    fn page(&self, way: usize) -> Departed {
+    fn page(&self, way: usize) -> LastUse {
         let rest = self.rest[way];
-        Departed {
-            last: self.last[way],
-            stream: rest >> 4,
-            kind: (rest >> 1) as u8 & 7,
-            twice: rest & 1 == 1,
-        }
+        LastUse { time: self.last[way], stream: rest >> 4, kind: (rest >> 1) as u8 & 7, twice: rest & 1 == 1 }
     }
 
     #[inline]
-    fn put(&mut self, way: usize, mark: u16, page: Departed) {
+    fn put(&mut self, way: usize, mark: u16, page: LastUse) {
         self.set_mark(way, mark);
-        self.last[way] = page.last;
+        self.last[way] = page.time;
         self.rest[way] = page.stream << 4 | u16::from(page.kind) << 1 | u16::from(page.twice);
     }
 }
@@ -130,7 +125,7 @@ impl DepartedPages {
     }
 
     /// `page` leaves at `now` a tenant that held `frames` until then.
-    pub fn insert(&mut self, page: PageId, departed: Departed, now: u32, frames: u32) {
+    pub fn insert(&mut self, page: PageId, departed: LastUse, now: u32, frames: u32) {
         let known = self.lines.len() * WAYS;
         if known < frames.saturating_mul(PAGES_PER_FRAME).min(self.pages_max) as usize {
             self.grow(frames);
@@ -143,7 +138,7 @@ impl DepartedPages {
 
     /// `page` returns: what is remembered of it.
     #[inline]
-    pub fn take(&mut self, page: PageId) -> Option<Departed> {
+    pub fn take(&mut self, page: PageId) -> Option<LastUse> {
         let (line, mark) = self.place(page);
         let line = self.lines.get_mut(line)?;
         let way = line.find(mark)?;
@@ -153,7 +148,7 @@ impl DepartedPages {
 
     /// What is remembered of `page`.
     #[inline]
-    pub fn find(&self, page: PageId) -> Option<Departed> {
+    pub fn find(&self, page: PageId) -> Option<LastUse> {
         let (line, mark) = self.place(page);
         let line = self.lines.get(line)?;
         line.find(mark).map(|way| line.page(way))
@@ -176,8 +171,8 @@ impl DepartedPages {
 mod tests {
     use super::*;
 
-    fn departed(last: u32) -> Departed {
-        Departed { last, stream: (last % 4096) as u16, kind: (last % 5) as u8, twice: last % 2 == 1 }
+    fn departed(last: u32) -> LastUse {
+        LastUse { time: last, stream: (last % 4096) as u16, kind: (last % 5) as u8, twice: last % 2 == 1 }
     }
 
     /// Against a list of marks, among them such that differ in one bit.

@@ -100,9 +100,9 @@ fn a_page_chosen_by_value_is_worth_little() {
         let manager = &mut pool.manager;
         let chosen = manager.replace_block(FrameId(0), None, &mut |_| false).0;
         let value = |frame: u32| {
-            let Frame { last, stream, kind, .. } = *manager.held.get(frame).expect("an owned frame");
+            let LastUse { time, stream, kind, .. } = manager.held.get(frame).expect("an owned frame").used;
             let values = manager.streams.classes.values(manager.streams.class(stream, kind));
-            manager.streams.classes.value(values, manager.now.wrapping_sub(last))
+            manager.streams.classes.value(values, manager.now.wrapping_sub(time))
         };
         worse += (0..FRAMES).filter(|frame| value(*frame) < 0.9 * value(chosen)).count();
     }
@@ -161,7 +161,7 @@ fn a_stream_answers_for_choices_by_value_alone() {
 fn what_arc_has_forgotten_comes_back_as_new() {
     let twice = |pool: &Pool, pages: std::ops::Range<u64>| {
         let frames = (0..).zip(&pool.pages).filter(|(_, page)| pages.contains(&page.0));
-        let twice = |frame| pool.manager.held.get(frame).is_some_and(|frame| frame.marks().is_twice());
+        let twice = |frame| pool.manager.held.get(frame).is_some_and(|frame| frame.used.twice);
         frames.filter(|(frame, _)| twice(*frame)).count()
     };
     let mut pool = Pool::new(1);

@@ -1,13 +1,16 @@
 //! The pages that the tenant holds: what is known of each, and which one goes.
 
-use super::orders::Orders;
-use crate::list::{NIL, lengthen, push};
+use super::by_class::PagesByClass;
+use crate::list::{Links, List, NIL, lengthen, push};
+use crate::manager::automatic::learn::departed::LastUse;
 use crate::manager::automatic::learn::intervals::{Classes, NEW};
 use crate::manager::automatic::learn::streams::Streams;
 use crate::random::SplitMix64;
 
+/// In place of a sample: the page is not one of those sampled.
+pub(crate) const UNSAMPLED: u32 = NIL - 1;
 /// Busy pages passed over for a victim when ARC chooses.
-const ARC_LOOKS_MAX: u32 = 32;
+const ARC_LOOKS_MAX: usize = 32;
 /// The same to either side of the page of least value.
 const NEIGHBOURS_MAX: u32 = 8;
 /// Pages drawn with each choice by value: they lead to the least ones of a class that are neither its oldest
@@ -17,28 +20,20 @@ const DRAWN: u32 = 4;
 /// What is known of a frame; four to a cache line.
 #[derive(Clone, Copy)]
 pub(crate) struct Frame {
-    /// When the page was used last. Ages are taken modulo 2^32, so that a page unused for 500 million misses
-    /// looks young.
-    pub last: u32,
+    /// Ages are taken modulo 2^32, so that a page unused for 500 million misses looks young.
+    pub used: LastUse,
     /// Where `own` lists it, or [`NIL`] if the tenant does not own it.
     own_at: u32,
-    /// The sample that remembers the page, or [`NIL`].
+    /// The sample that remembers the page, [`NIL`] if none does any more, or [`UNSAMPLED`].
     pub sample: u32,
-    /// Who used it last.
-    pub stream: u16,
-    pub kind: u8,
-    marks: Marks,
 }
 
 impl Frame {
-    /// Of a page used at `now`, of the `kind` of pages that `stream` uses.
-    pub fn new(now: u32, sample: u32, stream: u16, kind: u8, marks: Marks) -> Self {
-        Self { last: now, own_at: NIL, sample, stream, kind, marks }
-    }
+    const VACANT: Self =
+        Self { used: LastUse { time: 0, stream: 0, kind: NEW, twice: false }, own_at: NIL, sample: NIL };
 
-    #[inline]
-    pub fn marks(&self) -> Marks {
-        self.marks
+    pub fn is_sampled(&self) -> bool {
+        self.sample != UNSAMPLED
     }
 
     pub fn is_owned(&self) -> bool {
@@ -46,29 +41,13 @@ impl Frame {
     }
 }
 
-/// Two bits a frame.
-#[derive(Clone, Copy)]
-pub(crate) struct Marks(u8);
-
-impl Marks {
-    const SAMPLED: u8 = 1;
-    const TWICE: u8 = 2;
-
-    pub fn new(is_sampled: bool, twice: bool) -> Self {
-        Self((u8::from(is_sampled) * Self::SAMPLED) | (u8::from(twice) * Self::TWICE))
-    }
-
-    /// The page is one of the sample.
-    #[inline]
-    pub fn is_sampled(self) -> bool {
-        self.0 & Self::SAMPLED != 0
-    }
-
-    /// The page was used again since it came, or came back while ARC remembered it.
-    #[inline]
-    pub fn is_twice(self) -> bool {
-        self.0 & Self::TWICE != 0
-    }
+/// The orders of use of the frames owned. 18 bytes a frame.
+#[derive(Default)]
+struct Orders {
+    links: Links,
+    /// As ARC's lists: of the pages that were used once, and of the others; the oldest first.
+    by_use: [List; 2],
+    by_class: PagesByClass,
 }
 
 /// The pages held, by frame. 20 bytes a frame, and the [`Orders`] of use.
@@ -128,17 +107,20 @@ impl Held {
     }
 
     /// A page comes into `frame`.
-    pub fn insert(&mut self, frame: u32, page: Frame, streams: &Streams) {
+    pub fn insert(&mut self, frame: u32, sample: u32, used: LastUse, streams: &Streams) {
         if frame as usize >= self.frames.len() {
-            let vacant = Frame::new(0, NIL, 0, NEW, Marks(0));
-            lengthen(&mut self.frames, frame as usize + 1, vacant);
+            lengthen(&mut self.frames, frame as usize + 1, Frame::VACANT);
         }
-        self.frames[frame as usize] = Frame { own_at: self.own.len() as u32, ..page };
+        let page = Frame { used, own_at: self.own.len() as u32, sample };
+        self.frames[frame as usize] = page;
         push(&mut self.own, frame);
-        self.sampled += u32::from(page.marks.is_sampled());
-        if let Some(orders) = &mut self.orders {
-            let class = streams.class(page.stream, page.kind);
-            orders.insert(frame, page.marks.is_twice(), class, &streams.classes);
+        self.sampled += u32::from(page.is_sampled());
+        if let Some(Orders { links, by_use, by_class }) = &mut self.orders {
+            if frame as usize >= links.len() {
+                links.lengthen_to(frame as usize + 1);
+            }
+            by_use[usize::from(used.twice)].push_tail(links, frame);
+            by_class.push(frame, streams.class(used.stream, used.kind), &streams.classes);
         }
     }
 
@@ -147,9 +129,10 @@ impl Held {
         let entry = &mut self.frames[frame as usize];
         let page = *entry;
         (entry.own_at, entry.sample) = (NIL, NIL);
-        self.sampled -= u32::from(page.marks.is_sampled());
-        if let Some(orders) = &mut self.orders {
-            orders.remove(frame, page.marks.is_twice());
+        self.sampled -= u32::from(page.is_sampled());
+        if let Some(Orders { links, by_use, by_class }) = &mut self.orders {
+            by_use[usize::from(page.used.twice)].remove(links, frame);
+            by_class.remove(frame);
         }
         self.own.swap_remove(page.own_at as usize);
         if let Some(&moved) = self.own.get(page.own_at as usize) {
@@ -158,23 +141,22 @@ impl Held {
         page
     }
 
-    /// The page in `frame` is used by `stream` at `now`. It is of `kind` from now on.
+    /// The page in `frame` is used by `stream` at `time`. It is of `kind` from now on.
     #[inline]
-    pub fn use_again(&mut self, frame: u32, (now, stream, kind): (u32, u16, u8), streams: &Streams) {
-        let entry = &mut self.frames[frame as usize];
-        let twice = entry.marks.is_twice();
-        (entry.last, entry.stream, entry.kind) = (now, stream, kind);
-        entry.marks.0 |= Marks::TWICE;
-        if let Some(orders) = &mut self.orders {
-            orders.use_again(frame, twice, streams.class(stream, kind), &streams.classes);
+    pub fn use_again(&mut self, frame: u32, time: u32, stream: u16, kind: u8, streams: &Streams) {
+        let used = &mut self.frames[frame as usize].used;
+        let before = std::mem::replace(used, LastUse { time, stream, kind, twice: true });
+        if let Some(Orders { links, by_use, by_class }) = &mut self.orders {
+            by_use[usize::from(before.twice)].remove(links, frame);
+            by_use[1].push_tail(links, frame);
+            by_class.use_again(frame, streams.class(stream, kind), &streams.classes);
         }
     }
 
-    /// The page in `frame` gets new contents from `stream` at `now`: it is as one of `kind` that comes in.
-    pub fn renew(&mut self, frame: u32, (now, stream, kind): (u32, u16, u8), streams: &Streams) {
-        let Frame { sample, marks, .. } = self.remove(frame);
-        let page = Frame::new(now, sample, stream, kind, Marks::new(marks.is_sampled(), false));
-        self.insert(frame, page, streams);
+    /// The page in `frame` gets new contents from `stream` at `time`: it is as one of `kind` that comes in.
+    pub fn renew(&mut self, frame: u32, time: u32, stream: u16, kind: u8, streams: &Streams) {
+        let sample = self.remove(frame).sample;
+        self.insert(frame, sample, LastUse { time, stream, kind, twice: false }, streams);
     }
 
     /// The page of least value; if it is in use, one of those used right before and after it.
@@ -186,8 +168,10 @@ impl Held {
         busy: &mut dyn FnMut(u32) -> bool,
     ) -> u32 {
         let frames = &self.frames;
-        let age = |frame: u32| now.wrapping_sub(frames[frame as usize].last);
-        let Some(by_class) = self.orders.as_mut().map(Orders::by_class) else { return candidate };
+        let age = |frame: u32| now.wrapping_sub(frames[frame as usize].used.time);
+        let Some(by_class) = self.orders.as_mut().map(|orders| &mut orders.by_class) else {
+            return candidate;
+        };
         for _ in 0..DRAWN {
             let frame = self.own[self.random.below(self.own.len() as u64) as usize];
             let age = age(frame);
@@ -213,55 +197,52 @@ impl Held {
     /// The oldest page of those used once or of the others; of those used once while they have more than
     /// `once_share` of the frames.
     pub fn least_by_arc(&self, candidate: u32, once_share: f32, busy: &mut dyn FnMut(u32) -> bool) -> u32 {
-        let Some(orders) = &self.orders else { return candidate };
-        let twice = orders.once() as f32 <= once_share * self.own.len() as f32;
-        let mut frame = orders.oldest(twice);
+        let Some(Orders { links, by_use: [once, twice], .. }) = &self.orders else { return candidate };
+        let list = if once.len() as f32 <= once_share * self.own.len() as f32 { twice } else { once };
         // Pages in use are young, so hardly ever the first ones.
-        for _ in 0..ARC_LOOKS_MAX {
-            if frame == NIL {
-                break;
-            }
-            if frame == candidate || !busy(frame) {
-                return frame;
-            }
-            frame = orders.next(frame);
-        }
-        candidate
+        let mut oldest = list.iter(links).take(ARC_LOOKS_MAX);
+        oldest.find(|frame| *frame == candidate || !busy(*frame)).unwrap_or(candidate)
     }
 
     /// Reads what [`use_again`](Self::use_again) will of `frame`, so that it is in the processor's cache by
     /// then.
     #[inline]
     pub fn touch(&self, frame: u32) -> u32 {
-        let own = self.get(frame).map_or(0, |frame| frame.last);
-        self.orders.as_ref().map_or(own, |orders| own ^ orders.touch(frame))
+        let own = self.get(frame).map_or(0, |frame| frame.used.time);
+        let orders = self.orders.as_ref();
+        orders.map_or(own, |orders| own ^ orders.links.touch(frame) ^ orders.by_class.touch(frame))
     }
 
     pub fn metadata_bytes(&self) -> usize {
+        let orders = |orders: &Orders| orders.links.memory_bytes() + orders.by_class.metadata_bytes();
         self.frames.capacity() * size_of::<Frame>()
             + self.own.capacity() * size_of::<u32>()
-            + self.orders.as_ref().map_or(0, Orders::metadata_bytes)
+            + self.orders.as_ref().map_or(0, orders)
     }
 
-    /// Panics if marks and lists disagree.
+    /// Panics if frames and lists disagree, or a list is not by age.
     pub fn check_invariants(&self, now: u32) {
         for (at, frame) in self.own.iter().enumerate() {
             assert_eq!(self.frames[*frame as usize].own_at, at as u32, "place of frame {frame}");
         }
-        assert_eq!(
-            self.frames.iter().filter(|frame| frame.is_owned()).count(),
-            self.own.len(),
-            "frames owned"
-        );
-        let in_order = |frame: u32| {
-            let frame = &self.frames[frame as usize];
-            frame.is_owned().then_some((frame.last, frame.marks.is_twice()))
-        };
-        let sampled =
-            self.own.iter().filter(|frame| self.frames[**frame as usize].marks.is_sampled()).count();
+        let owned = || self.frames.iter().filter(|frame| frame.is_owned());
+        assert_eq!(owned().count(), self.own.len(), "frames owned");
+        let sampled = owned().filter(|frame| frame.is_sampled()).count();
         assert_eq!(sampled, self.sampled as usize, "frames with pages of the sample");
-        if let Some(orders) = &self.orders {
-            orders.check_invariants(self.frames.len() as u32, now, in_order);
+        let Some(Orders { links, by_use, by_class }) = &self.orders else { return };
+        for (twice, list) in by_use.iter().enumerate() {
+            list.check_invariants(links);
+            let mut before = u32::MAX;
+            for frame in list.iter(links) {
+                let Frame { used, .. } = self.frames[frame as usize];
+                assert_eq!(usize::from(used.twice), twice, "frame {frame} in list {twice}");
+                let age = now.wrapping_sub(used.time);
+                assert!(age <= before, "frame {frame} is older than the one before");
+                before = age;
+            }
         }
+        assert_eq!(by_use.map(|list| list.len()).iter().sum::<u32>(), self.len(), "frames by use");
+        let last = |frame: u32| self.get(frame).filter(|frame| frame.is_owned()).map(|frame| frame.used.time);
+        by_class.check_invariants(self.frames.len() as u32, last);
     }
 }

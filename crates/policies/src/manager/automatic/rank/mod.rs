@@ -2,4 +2,3 @@
 
 pub(crate) mod by_class;
 pub(crate) mod held;
-pub(crate) mod orders;
