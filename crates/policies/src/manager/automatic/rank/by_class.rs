@@ -27,28 +27,25 @@ struct Pages {
     hand: u32,
 }
 
-/// A page and what it is worth.
-#[derive(Clone, Copy)]
-struct Least {
-    page: u32,
-    value: f32,
-}
-
-/// The class of a block whose least page seems to be the least; of equals the first one.
+/// A page, or a class by its least page, and what that is worth.
 #[derive(Clone, Copy, PartialEq, Debug)]
-struct LeastOfBlock {
+struct Least {
     value: f32,
-    class: usize,
+    of: u32,
 }
 
-impl LeastOfBlock {
-    /// Of classes from number `first` on, whose least pages are worth these `values`.
-    fn of(first: usize, values: &[f32]) -> Self {
-        let none = Self { value: f32::INFINITY, class: first };
-        values.iter().enumerate().fold(none, |least, (at, &value)| match value < least.value {
-            true => Self { value, class: first + at },
-            false => least,
-        })
+impl Least {
+    /// The lesser of both; of equals the first one.
+    #[inline]
+    fn or(self, other: Self) -> Self {
+        if other.value < self.value { other } else { self }
+    }
+
+    /// The class of a block that seems to have the least page, of classes from number `first` on whose least
+    /// pages are worth these `values`.
+    fn of_block(first: usize, values: &[f32]) -> Self {
+        let classes = (first as u32..).zip(values).map(|(of, &value)| Self { value, of });
+        classes.fold(Self { value: f32::INFINITY, of: first as u32 }, Self::or)
     }
 }
 
@@ -62,7 +59,7 @@ pub(crate) struct PagesByClass {
     /// By class: what its least page was worth when looked at last, or more; infinite if it has none.
     least: Vec<f32>,
     /// The least of each [`BLOCK`] of these, with its class.
-    least_of_block: Vec<LeastOfBlock>,
+    least_of_block: Vec<Least>,
     /// The class reviewed last.
     reviewed: usize,
 }
@@ -75,29 +72,25 @@ impl PagesByClass {
             lengthen(&mut self.class_of, page as usize + 1, 0);
             self.links.lengthen_to(self.class_of.len());
         }
-        if usize::from(class) >= self.by_class.len() {
-            self.grow(class);
-        }
         self.class_of[page as usize] = class;
-        self.link_newest(page, class);
-        self.consider_newest(class, classes);
+        self.append(page, class, classes);
     }
 
+    /// `page`, which is in no list, is used now, and is the newest of `class`.
     #[inline(always)]
-    fn link_newest(&mut self, page: u32, class: ClassId) {
-        let Pages { list, hand } = &mut self.by_class[usize::from(class)];
+    fn append(&mut self, page: u32, class: ClassId, classes: &Classes) {
+        let at = usize::from(class);
+        if at >= self.by_class.len() {
+            self.grow(class);
+        }
+        let Pages { list, hand } = &mut self.by_class[at];
         list.push_tail(&mut self.links, page);
         if *hand == NIL {
             *hand = page;
         }
-    }
-
-    /// A page of `class` is used now.
-    #[inline(always)]
-    fn consider_newest(&mut self, class: ClassId, classes: &Classes) {
         let value = classes.values(class)[0];
-        if value < self.least[usize::from(class)] {
-            self.set_least(usize::from(class), value);
+        if value < self.least[at] {
+            self.set_least(at, value);
         }
     }
 
@@ -138,11 +131,7 @@ impl PagesByClass {
         // Whether it was of that class before follows no pattern: one way for both.
         let before = std::mem::replace(&mut self.class_of[page as usize], class);
         self.take_out(page, usize::from(before));
-        if usize::from(class) >= self.by_class.len() {
-            self.grow(class);
-        }
-        self.link_newest(page, class);
-        self.consider_newest(class, classes);
+        self.append(page, class, classes);
     }
 
     #[cold]
@@ -151,7 +140,7 @@ impl PagesByClass {
         self.by_class.resize_with(classes, || Pages { list: List::new(), hand: NIL });
         self.least.resize(classes, f32::INFINITY);
         for block in self.least_of_block.len()..classes.div_ceil(BLOCK) {
-            self.least_of_block.push(LeastOfBlock::of(block * BLOCK, &[]));
+            self.least_of_block.push(Least::of_block(block * BLOCK, &[]));
         }
     }
 
@@ -162,21 +151,20 @@ impl PagesByClass {
         self.least[class] = value;
         let block = class / BLOCK;
         let of_block = &mut self.least_of_block[block];
-        if value < of_block.value || value == of_block.value && class < of_block.class {
-            *of_block = LeastOfBlock { value, class };
-        } else if class == of_block.class {
+        let of = class as u32;
+        if value < of_block.value || value == of_block.value && of < of_block.of {
+            *of_block = Least { value, of };
+        } else if of == of_block.of {
             let end = self.least.len().min((block + 1) * BLOCK);
-            *of_block = LeastOfBlock::of(block * BLOCK, &self.least[block * BLOCK..end]);
+            *of_block = Least::of_block(block * BLOCK, &self.least[block * BLOCK..end]);
         }
     }
 
     /// The class whose least page seems to be the least.
     #[inline]
     fn least_class(&self) -> Option<usize> {
-        let lesser =
-            |one: LeastOfBlock, other: LeastOfBlock| if other.value < one.value { other } else { one };
-        let least = self.least_of_block.iter().copied().reduce(lesser)?;
-        (least.value != f32::INFINITY).then_some(least.class)
+        let least = self.least_of_block.iter().copied().reduce(Least::or)?;
+        (least.value != f32::INFINITY).then_some(least.of as usize)
     }
 
     /// The least valuable page, about; none if no page is listed. `age` tells how long ago a page was used.
@@ -187,18 +175,15 @@ impl PagesByClass {
             self.reviewed = if self.reviewed + 1 < self.by_class.len() { self.reviewed + 1 } else { 0 };
             self.look(self.reviewed, classes, &age);
         }
-        let mut best: Option<Least> = None;
+        let mut best = Least { value: f32::INFINITY, of: NIL };
         for _ in 0..TRIES {
             let class = self.least_class()?;
-            if best.is_some_and(|best| best.value <= self.least[class]) {
+            if best.value <= self.least[class] {
                 break;
             }
-            let found = self.look(class, classes, &age)?;
-            if best.is_none_or(|best| found.value < best.value) {
-                best = Some(found);
-            }
+            best = best.or(self.look(class, classes, &age)?);
         }
-        best.map(|best| best.page)
+        Some(best.of)
     }
 
     /// Looks at the ends of a class and around its hand, which moves to what is worth less. Of equals the
@@ -214,26 +199,25 @@ impl PagesByClass {
     fn look_at_some(&mut self, class: usize, classes: &Classes, age: impl Fn(u32) -> u32) -> Least {
         let Pages { list, hand } = &self.by_class[class];
         let values = classes.values(class as ClassId);
-        let look = |page: u32| Least { page, value: classes.value(values, age(page)) };
-        let lesser = |one: Least, other: Least| if other.value < one.value { other } else { one };
+        let look = |of: u32| Least { value: classes.value(values, age(of)), of };
         let (before, after) = (self.links.prev(*hand), self.links.next(*hand));
         let mut valley = look(*hand);
         let mut oldest = valley;
         if before != NIL {
             oldest = look(before);
-            valley = lesser(valley, oldest);
+            valley = valley.or(oldest);
         }
         if after != NIL {
-            valley = lesser(valley, look(after));
+            valley = valley.or(look(after));
         }
-        if oldest.page != list.head() {
+        if oldest.of != list.head() {
             oldest = look(list.head());
         }
-        let mut least = lesser(oldest, valley);
+        let mut least = oldest.or(valley);
         if after != NIL && after != list.tail() {
-            least = lesser(least, look(list.tail()));
+            least = least.or(look(list.tail()));
         }
-        self.by_class[class].hand = valley.page;
+        self.by_class[class].hand = valley.of;
         self.set_least(class, least.value);
         least
     }
@@ -242,19 +226,15 @@ impl PagesByClass {
     /// its class.
     #[inline(always)]
     pub fn consider(&mut self, page: u32, age: u32, bucket: usize, classes: &Classes) {
-        let class = self.class_of[page as usize];
-        let values = classes.values(class);
+        let class = usize::from(self.class_of[page as usize]);
+        let values = classes.values(class as ClassId);
         // Between the bounds of a bucket lie no lower ones.
-        let least = self.least[usize::from(class)];
+        let least = self.least[class];
         if values[bucket] >= least && values[bucket + 1] >= least {
             return;
         }
-        self.consider_value(page, class, classes.value(values, age));
-    }
-
-    fn consider_value(&mut self, page: u32, class: ClassId, value: f32) {
-        let class = usize::from(class);
-        if value < self.least[class] {
+        let value = classes.value(values, age);
+        if value < least {
             self.by_class[class].hand = page;
             self.set_least(class, value);
         }
@@ -270,7 +250,7 @@ impl PagesByClass {
             + self.class_of.capacity() * size_of::<ClassId>()
             + self.by_class.capacity() * size_of::<Pages>()
             + self.least.capacity() * size_of::<f32>()
-            + self.least_of_block.capacity() * size_of::<LeastOfBlock>()
+            + self.least_of_block.capacity() * size_of::<Least>()
     }
 
     /// Panics unless the pages of which `last` tells when they were used, and no others, are listed, each
@@ -299,7 +279,7 @@ impl PagesByClass {
         }
         assert_eq!(listed, (0..pages).filter(|page| last(*page).is_some()).count(), "pages listed");
         for (block, least) in self.least.chunks(BLOCK).enumerate() {
-            let least = LeastOfBlock::of(block * BLOCK, least);
+            let least = Least::of_block(block * BLOCK, least);
             assert_eq!(self.least_of_block[block].value, least.value, "least value of block {block}");
             assert!(
                 least.value == f32::INFINITY || self.least_of_block[block] == least,
