@@ -74,8 +74,6 @@ struct Counts {
     ended: [f32; BUCKETS],
     /// Pages still waiting, by their age when last looked at.
     waiting: [u32; BUCKETS],
-    /// The sum of `waiting`.
-    waiting_pages: u32,
     /// The tenant's class of the same kind; [`NONE`] for those themselves.
     parent: ClassId,
     /// Whether a stream, or the tenant, holds the class. Otherwise it ends with its last waiting page.
@@ -93,13 +91,17 @@ impl Counts {
             reused: [0.0; BUCKETS],
             ended: [0.0; BUCKETS],
             waiting: [0; BUCKETS],
-            waiting_pages: 0,
             parent,
             held: true,
             ended_pages: 0.0,
             ended_old_pages: 0.0,
             new_pages: 0.0,
         }
+    }
+
+    /// Pages still waiting.
+    fn waiting_pages(&self) -> u32 {
+        self.waiting.iter().sum()
     }
 
     #[inline]
@@ -260,7 +262,7 @@ impl Classes {
     pub fn give_up(&mut self, class: ClassId) {
         let counts = &mut self.counts[usize::from(class)];
         counts.held = false;
-        if counts.waiting_pages == 0 {
+        if counts.waiting_pages() == 0 {
             self.free.push(class);
         }
     }
@@ -275,10 +277,7 @@ impl Classes {
 
     /// A sampled page was used in `class`.
     pub fn begin(&mut self, class: ClassId) {
-        self.count_with_parent(class, |counts| {
-            counts.waiting[0] += 1;
-            counts.waiting_pages += 1;
-        });
+        self.count_with_parent(class, |counts| counts.waiting[0] += 1);
         self.refresh(class);
     }
 
@@ -299,7 +298,6 @@ impl Classes {
         let (reused, old) = (f32::from(reused), f32::from(bucket >= self.young));
         self.count_with_parent(class, |counts| {
             counts.waiting[counted] -= 1;
-            counts.waiting_pages -= 1;
             counts.reused[bucket] += reused;
             counts.ended[bucket] += 1.0;
             counts.ended_pages += 1.0;
@@ -307,7 +305,7 @@ impl Classes {
             counts.new_pages += 1.0;
         });
         let counts = &self.counts[usize::from(class)];
-        if !counts.held && counts.waiting_pages == 0 {
+        if !counts.held && counts.waiting_pages() == 0 {
             self.free.push(class);
         }
         self.refresh(class)
@@ -367,7 +365,7 @@ impl Classes {
     /// contents.
     pub fn reused_share(&self) -> f32 {
         let first_uses = [NEW, CREATED].map(|kind| &self.counts[usize::from(kind)]);
-        let pages = |counts: &Counts| counts.ended_pages + counts.waiting_pages as f32;
+        let pages = |counts: &Counts| counts.ended_pages + counts.waiting_pages() as f32;
         let reused = |counts: &Counts| counts.reused.iter().sum::<f32>();
         first_uses.map(reused).iter().sum::<f32>() / first_uses.map(pages).iter().sum::<f32>().max(1.0)
     }
@@ -468,12 +466,11 @@ impl Classes {
         }
         for (class, counts) in self.counts.iter().enumerate() {
             if self.free.contains(&(class as ClassId)) {
-                assert_eq!((holders[class], counts.waiting_pages), (0, 0), "class {class} is free");
+                assert_eq!((holders[class], counts.waiting_pages()), (0, 0), "class {class} is free");
                 continue;
             }
             assert_eq!(holders[class], u32::from(counts.held), "holders of class {class}");
             assert_eq!(counts.waiting, buckets[class], "waiting pages of class {class}");
-            assert_eq!(counts.waiting_pages, counts.waiting.iter().sum(), "waiting pages of class {class}");
             assert!(self.values[class].iter().all(|value| value.is_finite() && *value >= 0.0));
         }
     }
