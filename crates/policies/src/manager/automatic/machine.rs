@@ -116,7 +116,7 @@ impl Machine {
     fn learn_of(&mut self, frame: u32, stream: u16, access: SampledAccess) {
         let rates = self.rates();
         let is_by_value = self.leader() == Expert::Value && !rates.are_complete();
-        if is_by_value && !access.is_first() && !self.miniatures.lru_holds(access.slot) {
+        if is_by_value && !access.is_first() && !self.miniatures.pages.is_held(access.slot, Expert::Lru) {
             self.streams.gained(stream, rates.sampling);
         }
         let sample = self.learn(&access);
@@ -295,7 +295,8 @@ impl Manager for Machine {
         let Some(frame) = self.numbers.find(frame.0) else { return };
         self.now = self.now.wrapping_add(1);
         let now = self.now;
-        let stream = self.streams.hit(access.context, access.file, now);
+        let stream = self.streams.find(access.context, access.file, now);
+        self.streams[stream].hits += 1;
         let Some(&Frame { used: before, sample, .. }) = self.held.get(frame) else { return };
         if before.stream != stream {
             self.streams[before.stream].frames -= 1;
@@ -327,7 +328,7 @@ impl Manager for Machine {
         missing: Option<&Access>,
         busy: &mut dyn FnMut(FrameId) -> bool,
     ) -> FrameId {
-        let number = self.numbers.find(candidate.0).filter(|_| !self.held.is_empty());
+        let number = self.numbers.find(candidate.0).filter(|_| !self.own().is_empty());
         let Some(number) = number else { return candidate };
         if std::mem::take(&mut self.is_undecided) {
             self.decide_first();

@@ -51,11 +51,6 @@ impl Miniatures {
         }
     }
 
-    /// Whether LRU's shadow holds the page of `slot`, which is one of the sample.
-    pub fn lru_holds(&self, slot: u32) -> bool {
-        self.pages.is_held(slot, Expert::Lru)
-    }
-
     /// Divides the cache, which holds `capacity` pages of the sample, among the experts by their regret up to
     /// `now`. The distance of an expert from the best is how many of these pages that one would hold and it
     /// would not; at least some share of all.

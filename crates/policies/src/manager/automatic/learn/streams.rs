@@ -234,17 +234,6 @@ impl Streams {
     /// The stream of an access. Expected O(1).
     #[inline]
     pub fn find(&mut self, context: ContextId, file: FileId, now: u32) -> u16 {
-        self.find_and(context, file, now, |_| {})
-    }
-
-    /// The stream of an access that hits, which it counts. Expected O(1).
-    #[inline]
-    pub fn hit(&mut self, context: ContextId, file: FileId, now: u32) -> u16 {
-        self.find_and(context, file, now, |stream| stream.hits += 1)
-    }
-
-    #[inline]
-    fn find_and(&mut self, context: ContextId, file: FileId, now: u32, count: impl Fn(&mut Stream)) -> u16 {
         let key = u64::from(context.0) << 32 | u64::from(file.0);
         let place = (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.lately_shift) as usize;
         let slot = self.lately[place];
@@ -252,18 +241,17 @@ impl Streams {
             && stream.key == key
         {
             stream.used = now;
-            count(stream);
             return slot;
         }
-        let slot = self.find_cold(key, now, place);
-        count(&mut self.streams[usize::from(slot)]);
-        slot
+        self.find_cold(key, now, place)
     }
 
     /// The stream with `key`, which is not the one in its `place` of those used lately.
     #[cold]
     fn find_cold(&mut self, key: u64, now: u32, place: usize) -> u16 {
-        let slot = self.find_or_add(key, now);
+        let known = self.index.find(key, |slot| self.streams[slot as usize].key);
+        let slot = known.map_or_else(|| self.add(key, now), |slot| slot as u16);
+        self.streams[usize::from(slot)].used = now;
         if self.streams.len() > self.lately.len() / 4 && self.lately.len() < LATELY_MAX {
             self.lately = vec![0; self.lately.len() * 2];
             self.lately_shift -= 1;
@@ -273,11 +261,8 @@ impl Streams {
         slot
     }
 
-    fn find_or_add(&mut self, key: u64, now: u32) -> u16 {
-        if let Some(slot) = self.index.find(key, |slot| self.streams[slot as usize].key) {
-            self.streams[slot as usize].used = now;
-            return slot as u16;
-        }
+    /// A stream with `key`, which none has, perhaps in the place of an old one.
+    fn add(&mut self, key: u64, now: u32) -> u16 {
         let slot = if self.streams.len() < STREAMS_MAX {
             self.streams.push(Stream::new(key, now));
             self.streams.len() - 1

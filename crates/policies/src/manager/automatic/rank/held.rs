@@ -86,10 +86,6 @@ impl Held {
         self.sampled
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.own.is_empty()
-    }
-
     /// The frames that hold them, in no order.
     pub fn own(&self) -> &[u32] {
         &self.own
