@@ -38,7 +38,7 @@ pub(crate) const NEW: u8 = 0;
 /// The kind of a page used again within the shortest of [`KIND_BOUNDS`].
 const SOON: u8 = 1;
 /// The kind of a page used again after the longest of them.
-const LONGEST: u8 = 4;
+pub(crate) const LONGEST: u8 = 4;
 /// The kind of a page that is new to a stream that goes round, until it is used again and not soon. Those of
 /// all streams are in the tenant's class.
 pub(crate) const STRAY: u8 = 5;
@@ -107,6 +107,16 @@ impl Counts {
     #[inline]
     fn is_stale(&self) -> bool {
         self.new_pages > NEW_PAGES_MIN && self.new_pages > NEW_SHARE * self.ended_pages
+    }
+
+    /// All evidence is worked in. It ages once it is more than that of `memory_pages`.
+    fn forget(&mut self, memory_pages: f32) {
+        self.new_pages = 0.0;
+        if self.ended_old_pages > memory_pages {
+            self.reused.iter_mut().chain(&mut self.ended).for_each(|count| *count *= 0.5);
+            self.ended_pages *= 0.5;
+            self.ended_old_pages *= 0.5;
+        }
     }
 
     /// The hazard of each bucket, shrunk towards `prior` by a number of pages.
@@ -224,27 +234,22 @@ impl Classes {
         interval < self.kind_ages[0]
     }
 
-    /// Whether pages used again after `interval` may have left and been forgotten.
-    pub fn is_longest(&self, interval: u32) -> bool {
-        self.kind(interval) == LONGEST
-    }
-
     /// A class that knows what the tenant's class of `kind` knows; none if there are as many as there may be.
     pub fn add(&mut self, kind: u8) -> Option<ClassId> {
-        let (counts, values) = (Counts::new(ClassId::from(kind)), self.values[usize::from(kind)]);
-        if let Some(class) = self.free.pop() {
-            self.counts[usize::from(class)] = counts;
-            self.values[usize::from(class)] = values;
-            self.valued_as[usize::from(class)] = class;
-            return Some(class);
-        }
-        if self.counts.len() >= self.classes_max {
-            return None;
-        }
-        let class = self.counts.len() as ClassId;
-        self.counts.push(counts);
-        self.values.push(values);
-        self.valued_as.push(class);
+        let class = match self.free.pop() {
+            Some(class) => class,
+            None if self.counts.len() >= self.classes_max => return None,
+            None => {
+                self.counts.push(Counts::new(NONE));
+                self.values.push([0.0; BUCKETS + 1]);
+                self.valued_as.push(NONE);
+                (self.counts.len() - 1) as ClassId
+            }
+        };
+        let at = usize::from(class);
+        self.counts[at] = Counts::new(ClassId::from(kind));
+        self.values[at] = self.values[usize::from(kind)];
+        self.valued_as[at] = class;
         Some(class)
     }
 
@@ -395,38 +400,25 @@ impl Classes {
 
     #[cold]
     fn refresh_cold(&mut self, class: ClassId) {
-        match self.counts[usize::from(class)].parent {
-            NONE => {
-                self.forget(class);
-                let prior = match class as u8 {
-                    NEW | SOON | STRAY => [PRIOR_HAZARD; BUCKETS],
-                    CREATED => [self.created_hazard; BUCKETS],
-                    LONGEST => self.hazards[usize::from(NEW)],
-                    kind => self.hazards[usize::from(kind) + 1],
-                };
-                let hazard = self.counts[usize::from(class)].hazard(&prior, TENANT_PRIOR * self.prior_pages);
-                self.hazards[usize::from(class)] = hazard;
-                self.values[usize::from(class)] = values(&hazard, &self.begins);
-            }
-            parent => {
+        let at = usize::from(class);
+        let parent = self.counts[at].parent;
+        let prior = match (parent, class as u8) {
+            (NONE, NEW | SOON | STRAY) => [PRIOR_HAZARD; BUCKETS],
+            (NONE, CREATED) => [self.created_hazard; BUCKETS],
+            (NONE, LONGEST) => self.hazards[usize::from(NEW)],
+            (NONE, kind) => self.hazards[usize::from(kind) + 1],
+            (parent, _) => {
                 self.refresh(parent);
-                self.forget(class);
-                let prior = &self.hazards[usize::from(parent)];
-                let hazard = self.counts[usize::from(class)].hazard(prior, self.prior_pages);
-                self.values[usize::from(class)] = values(&hazard, &self.begins);
+                self.hazards[usize::from(parent)]
             }
+        };
+        let prior_pages = if parent == NONE { TENANT_PRIOR * self.prior_pages } else { self.prior_pages };
+        self.counts[at].forget(self.memory_pages);
+        let hazard = self.counts[at].hazard(&prior, prior_pages);
+        if parent == NONE {
+            self.hazards[at] = hazard;
         }
-    }
-
-    /// Ages the counts of `class` once they hold more than it is to remember.
-    fn forget(&mut self, class: ClassId) {
-        let counts = &mut self.counts[usize::from(class)];
-        counts.new_pages = 0.0;
-        if counts.ended_old_pages > self.memory_pages {
-            counts.reused.iter_mut().chain(&mut counts.ended).for_each(|count| *count *= 0.5);
-            counts.ended_pages *= 0.5;
-            counts.ended_old_pages *= 0.5;
-        }
+        self.values[at] = values(&hazard, &self.begins);
     }
 
     /// Applies `change` to the class and the tenant's class of its kind.

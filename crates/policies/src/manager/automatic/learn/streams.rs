@@ -19,7 +19,7 @@
 //! place that LRU would not have. So where not every page is sampled, hits of the cache itself on sampled
 //! pages that LRU's shadow does not hold make up for mistakes.
 
-use super::intervals::{CREATED, ClassId, Classes, KINDS, NEW, NONE, STRAY, UNLEARNED};
+use super::intervals::{CREATED, ClassId, Classes, KINDS, LONGEST, NEW, NONE, STRAY, UNLEARNED};
 use super::turns::{RUN_MIN, Turns};
 use crate::detect;
 use crate::ids::{ContextId, FileId};
@@ -119,7 +119,7 @@ impl Stream {
     /// Whether a page of which nothing is known is not of its loop, since those would be remembered.
     fn has_strays(&self, classes: &Classes) -> bool {
         let period = self.turns.period().filter(|_| self.round != NONE && !self.is_revoked());
-        period.is_some_and(|period| !classes.is_longest(period))
+        period.is_some_and(|period| classes.kind(period) != LONGEST)
     }
 
     /// The classes it has, by kind.
@@ -193,8 +193,6 @@ pub(crate) struct Streams {
     index: SlotIndex,
     /// Slots of streams by hash, most of them right.
     lately: Vec<u16>,
-    /// By how many bits a hash is shifted to be a place in `lately`.
-    lately_shift: u32,
     /// Where to look next for one to recycle.
     hand: usize,
     /// How long a stream's classes are without say.
@@ -213,14 +211,11 @@ impl Streams {
     /// `revoked_time`: how long a stream that keeps being wrong is treated as under LRU; `gains_max`: how
     /// many mistakes its gains can make up for.
     pub fn new(classes: Classes, revoked_time: u32, gains_max: u32, tuning: &Tuning) -> Self {
-        let lately = vec![0; LATELY_MIN];
-        let lately_shift = u64::BITS - lately.len().ilog2();
         Self {
             classes,
             streams: Vec::new(),
             index: SlotIndex::default(),
-            lately,
-            lately_shift,
+            lately: vec![0; LATELY_MIN],
             hand: 0,
             revoked_time,
             gains_max,
@@ -235,7 +230,9 @@ impl Streams {
     #[inline]
     pub fn find(&mut self, context: ContextId, file: FileId, now: u32) -> u16 {
         let key = u64::from(context.0) << 32 | u64::from(file.0);
-        let place = (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.lately_shift) as usize;
+        // As many of the highest bits as number the places of `lately`.
+        let shift = u64::BITS - self.lately.len().ilog2();
+        let place = (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> shift) as usize;
         let slot = self.lately[place];
         if let Some(stream) = self.streams.get_mut(usize::from(slot))
             && stream.key == key
@@ -254,7 +251,6 @@ impl Streams {
         self.streams[usize::from(slot)].used = now;
         if self.streams.len() > self.lately.len() / 4 && self.lately.len() < LATELY_MAX {
             self.lately = vec![0; self.lately.len() * 2];
-            self.lately_shift -= 1;
         } else {
             self.lately[place] = slot;
         }
