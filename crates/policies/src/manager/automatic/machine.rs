@@ -7,8 +7,8 @@ use crate::ids::{Access, FrameId, PageId};
 use crate::list::NIL;
 use crate::manager::{Block, Manager, StreamReport};
 
-use super::compare::experts::Expert;
 use super::compare::miniatures::Miniatures;
+use super::compare::shadow::Expert;
 use super::learn::departed::{DepartedPages, LastUse};
 use super::learn::intervals::Classes;
 use super::learn::samples::{Rates, SampledAccess};
@@ -128,11 +128,14 @@ impl Machine {
         }
     }
 
-    /// Whom to trust before the shadows differ: values tell pages apart by stream, and where there is only
-    /// one, or each leaves its pages to the next, they know no more than ARC does; ARC knows no more than LRU
-    /// where hardly a page has been used twice. Where most have, that tells little, nor do streams.
-    #[cold]
+    /// With the first question: whom to trust before the shadows differ. Values tell pages apart by stream,
+    /// and where there is only one, or each leaves its pages to the next, they know no more than ARC does;
+    /// ARC knows no more than LRU where hardly a page has been used twice. Where most have, that tells
+    /// little, nor do streams.
     fn decide_first(&mut self) {
+        if !std::mem::take(&mut self.is_undecided) {
+            return;
+        }
         let Tuning { first_reuse_share, first_reuse_end, .. } = self.tuning;
         let reused = self.streams.classes.reused_share();
         let are_apart = self.streams.are_told_apart() && !self.streams.leave_pages_to_others();
@@ -234,9 +237,7 @@ impl Machine {
         if self.numbers.find(candidate.0).is_none() {
             return candidate;
         }
-        if std::mem::take(&mut self.is_undecided) {
-            self.decide_first();
-        }
+        self.decide_first();
         self.divide();
         if self.leader() == Expert::Lru {
             return candidate;
@@ -330,9 +331,7 @@ impl Manager for Machine {
     ) -> FrameId {
         let number = self.numbers.find(candidate.0).filter(|_| !self.own().is_empty());
         let Some(number) = number else { return candidate };
-        if std::mem::take(&mut self.is_undecided) {
-            self.decide_first();
-        }
+        self.decide_first();
         let is_complete = self.rates().are_complete();
         if let Some(access) = missing.filter(|_| is_complete) {
             self.learn_ahead(access);

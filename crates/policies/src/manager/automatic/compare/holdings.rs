@@ -1,7 +1,6 @@
 //! Which shadow caches hold what: how many pages each set of them, and which frames have such pages.
 
-use super::experts::{Expert, Shadows};
-use super::shadow::Shadowed;
+use super::shadow::{Expert, Shadowed, Shadows};
 use super::shares::{Parts, Shares};
 use crate::list::{Links, List, NIL};
 

@@ -1,7 +1,6 @@
 //! LRU over the sampled pages, and the order in which samples are forgotten.
 
-use super::experts::{Expert, Shadows};
-use super::shadow::SampledPages;
+use super::shadow::{Expert, SampledPages, Shadows};
 use crate::list::{Links, List, NIL};
 
 /// Remembered pages that another shadow still holds and that get another round, at most, before one is

@@ -11,10 +11,9 @@
 //! ([`Miniatures::leftover`]).
 
 use super::arc::{Arc, Place};
-use super::experts::Expert;
 use super::holdings::Holdings;
 use super::lru::Lru;
-use super::shadow::{SampledPages, Shadowed};
+use super::shadow::{Expert, SampledPages, Shadowed};
 use super::shares::{Parts, Shares};
 use super::value::ByValue;
 use crate::ids::PageId;
@@ -95,25 +94,21 @@ impl Miniatures {
     /// A sampled page is used. Returns its slot, and the frame of a page that was forgotten for it, or
     /// [`NIL`].
     pub fn access(&mut self, access: &SampledAccess, streams: &mut Streams) -> (u32, u32) {
-        let SampledAccess { page, now, slot, capacity, .. } = *access;
-        let known = !access.is_first();
-        let (slot, forgotten) = match slot {
-            NIL => self.admit(page, now, streams),
-            slot if known => (slot, NIL),
-            slot => {
-                self.forget_contents(slot, now, streams);
-                (slot, NIL)
-            }
-        };
-        let samples = &mut self.pages.samples;
-        let is_learned = if known { samples[slot].is_learned() } else { samples.is_to_learn(page) };
-        let sample = &mut samples[slot];
+        let SampledAccess { page, now, mut slot, capacity, creates, .. } = *access;
+        let mut forgotten = NIL;
+        if slot == NIL {
+            (slot, forgotten) = self.admit(page, now, streams);
+        } else if creates {
+            self.forget_contents(slot, now, streams);
+        }
+        let is_learned = self.pages.samples.is_learned(page);
+        let sample = &mut self.pages.samples[slot];
         let had = sample.shadowed.held;
         let class = sample.learn(access, is_learned, had.has(Expert::Lru), streams);
         self.lru.access(slot, capacity, &mut self.pages);
         self.arc.access(slot, capacity, &mut self.pages);
         self.by_value.access(slot, class, capacity, &streams.classes, &mut self.pages);
-        if known && had.are_divided() {
+        if !access.is_first() && had.are_divided() {
             self.shares.score(had, capacity);
         }
         self.is_divided = false;

@@ -3,10 +3,9 @@
 //! experts by what their shadows miss ([`shares`]).
 
 mod arc;
-pub(crate) mod experts;
 mod holdings;
 mod lru;
 pub(crate) mod miniatures;
-mod shadow;
+pub(crate) mod shadow;
 pub(crate) mod shares;
 mod value;

@@ -11,7 +11,7 @@
 //! together they hit as often as each expert's share of the cache hits under it. When a share grows by a
 //! part, only the pages of that part change over.
 
-use super::experts::{Expert, Shadows};
+use super::shadow::{Expert, Shadows};
 use crate::ids::PageId;
 use crate::manager::automatic::tuning::Tuning;
 use crate::random::mix64;
@@ -107,7 +107,7 @@ impl Shares {
 
     /// The expert without regret.
     pub fn best(&self) -> Expert {
-        first_of(|expert| self.regret[expert as usize])
+        least_of(self.regret)
     }
 
     /// A sampled page was used that the shadows in `had` held, of `capacity` pages each, and others did not.
@@ -131,7 +131,7 @@ impl Shares {
         let weights = exponents.map(|exponent| if exponent > EXPONENT_MAX { 0.0 } else { (-exponent).exp() });
         let part = Parts::COUNT as f32 / weights.iter().sum::<f32>();
         let [lru, _, value] = weights.map(|weight| (weight * part + 0.5) as u32);
-        let largest = first_of(|expert| exponents[expert as usize]);
+        let largest = least_of(exponents);
         if largest != self.largest {
             (self.largest, self.largest_since) = (largest, now);
         }
@@ -158,9 +158,9 @@ impl Shares {
     }
 }
 
-/// The expert of which `cost` is least; the first of those, if there are several.
-fn first_of(cost: impl Fn(Expert) -> f32) -> Expert {
-    let lesser = |a: Expert, b: Expert| if cost(b) < cost(a) { b } else { a };
+/// The expert with the least of these costs; the first of those, if there are several.
+fn least_of(costs: [f32; 3]) -> Expert {
+    let lesser = |a: Expert, b: Expert| if costs[b as usize] < costs[a as usize] { b } else { a };
     Expert::ALL.into_iter().reduce(lesser).unwrap_or(Expert::Lru)
 }
 

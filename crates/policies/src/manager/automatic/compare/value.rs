@@ -1,7 +1,6 @@
 //! The cache by value over the sampled pages.
 
-use super::experts::Expert;
-use super::shadow::SampledPages;
+use super::shadow::{Expert, SampledPages};
 use crate::manager::automatic::learn::intervals::{ClassId, Classes};
 use crate::manager::automatic::rank::by_class::PagesByClass;
 

@@ -85,7 +85,7 @@ pub(crate) struct Sample<S> {
     pub kind: u8,
     /// The bucket it is counted as waiting in.
     pub bucket: u8,
-    /// Whether its access was counted before the page came in.
+    /// Whether the access for which the page is to come in has been counted.
     pub ahead: bool,
 }
 
@@ -214,17 +214,17 @@ impl<S: Copy + Default> Samples<S> {
         self.samples.iter()
     }
 
-    /// Whether the intervals of `page`, which is of the sample and not remembered, are to be learned.
+    /// Whether the intervals of `page`, which is of the sample, are learned.
     #[inline]
-    pub fn is_to_learn(&self, page: PageId) -> bool {
+    pub fn is_learned(&self, page: PageId) -> bool {
         is_drawn(page, self.rates.learning)
     }
 
     /// The sample of `page`, or [`NIL`].
     pub fn find(&self, page: PageId) -> u32 {
-        let latest = self.latest_ahead;
-        if self.pages.get(latest as usize) == Some(&page) {
-            return latest;
+        // One that comes in was mostly counted ahead just before.
+        if self.pages.get(self.latest_ahead as usize) == Some(&page) {
+            return self.latest_ahead;
         }
         self.index.find(page.0, |slot| self.pages[slot as usize].0).unwrap_or(NIL)
     }
