@@ -82,7 +82,6 @@ pub(crate) struct Sample<S> {
     /// The class in which it waits; [`NONE`] if its intervals are not learned.
     pub class: ClassId,
     pub stream: u16,
-    pub kind: u8,
     /// The bucket it is counted as waiting in.
     pub bucket: u8,
     /// Whether the access for which the page is to come in has been counted.
@@ -131,7 +130,7 @@ impl<S> Sample<S> {
             self.class = streams.class_to_learn(stream, kind);
             streams.classes.begin(self.class);
         }
-        (self.last, self.stream, self.kind, self.bucket) = (now, stream, kind, 0);
+        (self.last, self.stream, self.bucket) = (now, stream, 0);
         streams.class(stream, kind)
     }
 
@@ -255,7 +254,6 @@ impl<S: Copy + Default> Samples<S> {
             shadowed: S::default(),
             class: NONE,
             stream: 0,
-            kind: 0,
             bucket: 0,
             ahead: false,
         };
