@@ -6,7 +6,7 @@
 mod common;
 mod tiers_below;
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use bufpool::engine::{PageHooks, PageName};
 use bufpool::manager::Allocation;
 use bufpool::sim::SimDevice;
 use bufpool::tier::{
-    Attachment, CompressedTier, Demoted, FileTier, MemoryTier, PassedBy, Segments, Tier, TierAdmit,
+    Attachment, CompressedTier, Demoted, Envelope, FileTier, MemoryTier, PassedBy, Segments, Tier, TierAdmit,
     TierBuffer, TierDone, TierPage, TierPolicy, TierRange, TierReport, Version,
 };
 use bufpool::{ErrorKind, File, FileOptions, Pool, PoolOptions};
@@ -461,6 +461,73 @@ fn what_is_not_what_was_asked_for_is_counted() {
         let tier = world.pool.stats().tier.unwrap();
         assert!(tier.wrong > 0, "{answer:?}: {tier:?}");
         assert_eq!(world.version(&world.file, 3), 2);
+    }
+}
+
+/// A tier of two pools that answers the one with large pages in buffers of the other, which it keeps.
+#[derive(Default)]
+struct MixesBuffers {
+    copies: Mutex<HashMap<u64, (Envelope, Vec<u8>)>>,
+    small: Mutex<Vec<TierBuffer>>,
+}
+
+impl Tier for MixesBuffers {
+    fn attach(&self, _: &Attachment) -> bufpool::Result<()> {
+        Ok(())
+    }
+
+    fn demote(&self, page: PageName, _: Version, bytes: TierPage) -> Demoted {
+        if bytes.len() > PAGE_BYTES {
+            return Demoted::Refused;
+        }
+        self.copies.lock().unwrap().insert(page.number, (bytes.envelope(), bytes.to_vec()));
+        Demoted::Stored
+    }
+
+    fn take(&self, page: PageName, _: Version, into: TierBuffer, done: TierDone) {
+        if into.len() == PAGE_BYTES {
+            self.small.lock().unwrap().push(into);
+            return drop(done);
+        }
+        let copy = self.copies.lock().unwrap().get(&page.number).cloned();
+        let Some((envelope, bytes)) = copy else { return done.absent(into) };
+        let Some(mut small) = self.small.lock().unwrap().pop() else { return done.absent(into) };
+        small.copy_from_slice(&bytes);
+        done.filled(small, envelope);
+    }
+
+    fn forget(&self, _: TierRange) {}
+
+    fn report(&self) -> TierReport {
+        TierReport::new("mixes buffers")
+    }
+}
+
+/// The copy is right by its envelope: name, version and hash are those of a shorter page.
+#[test]
+fn a_copy_of_another_length_is_a_miss() {
+    for options in [small, deterministic] {
+        let device = SimDevice::new(1);
+        device.put("data", &vec![7; 2 * 60 * PAGE_BYTES]);
+        let tier = Arc::new(MixesBuffers::default());
+        let open = |page_bytes| {
+            let options = over(options(), tier.clone(), TierPolicy::Inclusive).page_bytes(page_bytes);
+            let pool = options.read_ahead(false).open_on(&device).unwrap();
+            let file = pool.open_file("data", FileOptions::new().read_only(true).tag(5).epoch(9)).unwrap();
+            (pool, file)
+        };
+        let (pool_of_small, pages) = open(PAGE_BYTES);
+        (0..120).for_each(|number| drop(pool_of_small.default_tenant().read(pages.page(number)).unwrap()));
+        let (pool, file) = open(2 * PAGE_BYTES);
+        let tenant = pool.default_tenant();
+        let is_whole = |page: &[u8]| page.len() == 2 * PAGE_BYTES && page.iter().all(|byte| *byte == 7);
+        for number in (0..60).step_by(2) {
+            assert!(is_whole(&tenant.read(file.page(number)).unwrap()));
+            assert!(is_whole(&common::block_on(tenant.read_async(file.page(number + 1))).unwrap()));
+        }
+        let stats = pool.stats().tier.unwrap();
+        assert!(stats.wrong > 0 && (stats.hits, stats.panics) == (0, 0), "{stats:?}");
+        pool.check_invariants();
     }
 }
 

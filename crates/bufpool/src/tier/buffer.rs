@@ -74,6 +74,11 @@ impl Buffers {
         Some(TierBuffer { memory: Some(memory), owner })
     }
 
+    /// Bytes of each.
+    pub fn page_bytes(&self) -> usize {
+        self.shared.page_bytes
+    }
+
     /// How many are with the tier, or on their way.
     pub fn lent(&self) -> usize {
         Arc::strong_count(&self.shared) - 1
@@ -81,7 +86,7 @@ impl Buffers {
 
     /// Bytes of all buffers that were ever needed.
     pub fn bytes(&self) -> usize {
-        (self.shared.free.lock().len() + self.lent()) * (self.shared.page_bytes + ALIGNMENT)
+        (self.shared.free.lock().len() + self.lent()) * (self.page_bytes() + ALIGNMENT)
     }
 }
 

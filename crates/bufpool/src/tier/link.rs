@@ -291,7 +291,7 @@ impl TierLink {
     /// How a question has ended; a wrong answer is counted.
     fn outcome(&self, name: PageName, version: Version, answer: &Answer) -> Took {
         match answer {
-            Answer::Filled(copy) if copy.envelope == Envelope::of(name, version, &copy.buffer) => Took::Hit,
+            Answer::Filled(copy) if self.is_page(name, version, copy) => Took::Hit,
             Answer::Filled(_) => {
                 Counts::count(&self.counts.wrong);
                 Took::No
@@ -299,6 +299,12 @@ impl TierLink {
             Answer::Absent => Took::No,
             Answer::TimedOut => Took::TimedOut,
         }
+    }
+
+    /// Whether a copy is that version of the page. One in a buffer of another pool may be too short.
+    fn is_page(&self, name: PageName, version: Version, copy: &GivenCopy) -> bool {
+        copy.buffer.len() == self.buffers.page_bytes()
+            && copy.envelope == Envelope::of(name, version, &copy.buffer)
     }
 
     /// What there is of an answer, which is counted.
