@@ -88,12 +88,20 @@ pub(crate) struct Tenant {
     /// Where its blocks are; of no meaning while the tenant is vacant.
     pub account: AccountId,
     pub standing: Standing,
+    /// Its number is among those for the next tenants, where it is once.
+    pub is_in_vacant: bool,
     pub stats: TenantStats,
 }
 
 impl Tenant {
     pub fn new(account: AccountId) -> Self {
-        Self { stats: TenantStats::default(), frames: 0, standing: Standing::Open, account }
+        Self {
+            stats: TenantStats::default(),
+            frames: 0,
+            standing: Standing::Open,
+            is_in_vacant: false,
+            account,
+        }
     }
 }
 

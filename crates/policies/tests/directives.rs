@@ -2,7 +2,7 @@
 
 use bufpool_policies::{
     Access, Admission, Allocation, Claims, ContextId, DEFAULT_TENANT, DirectiveError, Directory,
-    DirectoryError, DirectoryOptions, FileId, FrameId, PageId, TenantId, classic::PolicyKind,
+    DirectoryError, DirectoryOptions, FileId, FrameId, ManagerKind, PageId, TenantId, classic::PolicyKind,
 };
 
 struct NothingBusy;
@@ -170,6 +170,41 @@ fn shares_are_checked() {
     directory.close_tenant(tenant).unwrap();
     assert_eq!(directory.close_tenant(tenant), Err(DirectoryError::UnknownTenant { tenant }));
     assert_eq!(directory.open_tenant(10, 10), Ok(tenant), "the slot and the floor are free again");
+}
+
+/// The lowest one first; of those closed only when their blocks have gone, however that comes about.
+#[test]
+fn numbers_of_closed_tenants_are_used_again() {
+    let mut directory = directory(4);
+    let open = |directory: &mut Directory| directory.open_tenant(0, 4).unwrap();
+    let tenants: Vec<TenantId> = (0..6).map(|_| open(&mut directory)).collect();
+    let frame = load(&mut directory, tenants[1], 7).0;
+    for number in [4, 1, 3, 0] {
+        directory.close_tenant(tenants[number]).unwrap();
+        directory.check_invariants();
+    }
+    assert_eq!([open(&mut directory), open(&mut directory)], [tenants[0], tenants[3]]);
+    directory.discard(frame);
+    directory.check_invariants();
+    assert_eq!([open(&mut directory), open(&mut directory)], [tenants[1], tenants[4]]);
+    assert_eq!(open(&mut directory).0, 7, "a new one");
+    // An access that was under way brings a block in for a tenant that is closed.
+    for _ in 0..2 {
+        directory.close_tenant(tenants[2]).unwrap();
+        let frame = load(&mut directory, tenants[2], 8).0;
+        assert_ne!(open(&mut directory), tenants[2]);
+        directory.discard(frame);
+        directory.check_invariants();
+        assert_eq!(open(&mut directory), tenants[2]);
+    }
+    // Those of the commons have given their accounts back.
+    let manager = || ManagerKind::Auto.build(4, 1, DEFAULT_TENANT);
+    for tenant in &tenants[..3] {
+        directory.join_commons(*tenant, manager).unwrap();
+    }
+    directory.check_invariants();
+    assert_eq!(open(&mut directory).0, 10);
+    directory.check_invariants();
 }
 
 /// A closed tenant's blocks stay where they are, and are taken in their turn.

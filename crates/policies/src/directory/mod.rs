@@ -27,7 +27,7 @@ mod prices;
 mod question;
 mod tenants;
 
-use std::{collections::BinaryHeap, ops::RangeInclusive};
+use std::{cmp::Reverse, collections::BinaryHeap, ops::RangeInclusive};
 
 pub use crate::ids::FRAMES_MAX;
 use departures::Departures;
@@ -122,6 +122,11 @@ pub struct Directory {
     ended_hints: Vec<(HintListId, HintCounts)>,
     /// Whether it matters who accesses a block: shared pages are protected, or there are open lists.
     watches_accessors: bool,
+    /// Numbers for the next tenants, the lowest first: all slots that are vacant, and some that were. Has
+    /// room for all tenants.
+    vacant_tenants: BinaryHeap<Reverse<TenantId>>,
+    /// The accounts that are vacant, the lowest first.
+    vacant_accounts: BinaryHeap<Reverse<AccountId>>,
     /// Counts of tenants whose slots have been reused.
     departed: TenantStats,
     /// What pages that leave are worth; none unless a driver asks for it.
@@ -147,6 +152,8 @@ impl Directory {
             hint_lists: 0,
             ended_hints: Vec::new(),
             watches_accessors: false,
+            vacant_tenants: BinaryHeap::new(),
+            vacant_accounts: BinaryHeap::new(),
             departed: TenantStats::default(),
             departures: None,
         };
@@ -589,6 +596,8 @@ impl Directory {
             + self.departures.as_ref().map_or(0, |departures| departures.metadata_bytes())
             + self.ledger.tenants.capacity() * size_of::<Tenant>()
             + self.ledger.accounts.capacity() * size_of::<Account>()
+            + self.vacant_tenants.capacity() * size_of::<TenantId>()
+            + self.vacant_accounts.capacity() * size_of::<AccountId>()
             + self
                 .ledger
                 .accounts
@@ -640,6 +649,8 @@ impl Directory {
         let members = self.ledger.tenants.iter().filter(|tenant| tenant.account == id);
         let expected = if self.commons == Some(id) { 0..=self.ledger.tenants.len() } else { 1..=1 };
         assert!(account.is_vacant || expected.contains(&members.count()), "members of account {number}");
+        let is_known = self.vacant_accounts.iter().any(|vacant| vacant.0 == id);
+        assert_eq!(account.is_vacant, is_known, "account {number} is known as vacant");
         assert!(
             !account.is_vacant || list.is_empty() && !account.control.is_managed(),
             "vacant account {number}"
@@ -659,6 +670,9 @@ impl Directory {
             is_empty && (tenant.standing != Standing::Vacant || tenant.frames == 0),
             "standing of {id:?}"
         );
+        let known = self.vacant_tenants.iter().filter(|vacant| vacant.0 == id).count();
+        assert_eq!(known, usize::from(tenant.is_in_vacant), "{id:?} is known as vacant");
+        assert!(tenant.is_in_vacant || tenant.standing != Standing::Vacant, "{id:?} is known as vacant");
         let stats = &tenant.stats;
         let ahead = own.iter().filter(|frame| self.ledger.frames[**frame].state == FrameState::Ahead).count();
         let unused = stats.prefetched - stats.prefetch_used - stats.prefetch_wasted;

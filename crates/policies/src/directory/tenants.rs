@@ -1,6 +1,6 @@
 //! Tenants: opening and closing, shares, managers, directives.
 
-use std::ops::RangeInclusive;
+use std::{cmp::Reverse, ops::RangeInclusive};
 
 use super::{DEFAULT_TENANT, Directory};
 use crate::{
@@ -83,6 +83,7 @@ impl Directory {
         match self.commons {
             Some(commons) => {
                 self.ledger.account_of(tenant).is_vacant = true;
+                self.vacant_accounts.push(Reverse(self.ledger.account(tenant)));
                 self.ledger.tenants[tenant.index()].account = commons;
             }
             None => {
@@ -265,8 +266,8 @@ impl Directory {
             self.foreign = vec![i64::MIN; self.ledger.frames.len() as usize];
             self.accessors_changed();
         }
-        let vacant = self.ledger.tenants.iter().position(|tenant| tenant.standing == Standing::Vacant);
-        let tenant = TenantId(vacant.unwrap_or(self.ledger.tenants.len()) as u32);
+        let vacant = self.take_vacant();
+        let tenant = vacant.unwrap_or(TenantId(self.ledger.tenants.len() as u32));
         let account = match vacant {
             // As new, but for its cap.
             Some(_) if !self.is_in_commons(tenant) => {
@@ -277,10 +278,14 @@ impl Directory {
         };
         match vacant {
             Some(vacant) => {
-                self.departed.add(&self.ledger.tenants[vacant].stats);
-                self.ledger.tenants[vacant] = Tenant::new(account);
+                self.departed.add(&self.ledger.tenants[vacant.index()].stats);
+                self.ledger.tenants[vacant.index()] = Tenant::new(account);
             }
-            None => self.ledger.tenants.push(Tenant::new(account)),
+            None => {
+                self.ledger.tenants.push(Tenant::new(account));
+                // Nothing is allocated when the last block of a closed tenant goes.
+                self.vacant_tenants.reserve(self.ledger.tenants.len() - self.vacant_tenants.len());
+            }
         }
         if floor_frames > 0 {
             self.set_floor(tenant, floor_frames).expect("checked by the caller");
@@ -288,13 +293,26 @@ impl Directory {
         tenant
     }
 
+    /// The lowest number of a vacant slot.
+    fn take_vacant(&mut self) -> Option<TenantId> {
+        while let Some(Reverse(tenant)) = self.vacant_tenants.pop() {
+            let state = &mut self.ledger.tenants[tenant.index()];
+            state.is_in_vacant = false;
+            // Another one has a block again, which an access under way brought in, and is vacant without it.
+            if state.standing == Standing::Vacant {
+                return Some(tenant);
+            }
+        }
+        None
+    }
+
     /// An empty account without floor and manager.
     pub(super) fn add_account(&mut self, cap_frames: u32) -> AccountId {
         let new = Account::new(cap_frames);
-        let vacant = self.ledger.accounts.iter().position(|account| account.is_vacant);
-        let account = AccountId(vacant.unwrap_or(self.ledger.accounts.len()) as u32);
+        let vacant = self.vacant_accounts.pop().map(|Reverse(account)| account);
+        let account = vacant.unwrap_or(AccountId(self.ledger.accounts.len() as u32));
         match vacant {
-            Some(vacant) => self.ledger.accounts[vacant] = new,
+            Some(vacant) => self.ledger.accounts[vacant.index()] = new,
             None => self.ledger.accounts.push(new),
         }
         self.ledger.accounts_added();
@@ -309,6 +327,9 @@ impl Directory {
         let state = &mut self.ledger.tenants[tenant.index()];
         if state.standing == Standing::Closed && state.frames == 0 {
             state.standing = Standing::Vacant;
+            if !std::mem::replace(&mut state.is_in_vacant, true) {
+                self.vacant_tenants.push(Reverse(tenant));
+            }
             if !self.is_in_commons(tenant) {
                 *self.ledger.account_of(tenant) = Account::new(self.frames());
                 self.level_one.account_opened(self.ledger.account(tenant));
