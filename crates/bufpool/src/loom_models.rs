@@ -23,7 +23,7 @@
 use std::sync::LazyLock;
 use std::task::Waker;
 
-use bufpool_policies::{FrameId, PageId, TenantId};
+use bufpool_policies::{FileId, FrameId, PageId, TenantId};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
@@ -736,7 +736,7 @@ fn a_page_table_grows_under_its_readers() {
         })
     }
     model(|| {
-        let table = Arc::new(PageTable::new(FrameMap::none()));
+        let table = Arc::new(PageTable::new(FileId(0), FrameMap::none()));
         let budget = Arc::new(PageTableBudget::new(u64::MAX));
         let make = |number| {
             let (table, budget) = (Arc::clone(&table), Arc::clone(&budget));

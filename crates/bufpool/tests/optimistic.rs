@@ -94,6 +94,26 @@ fn versions_follow_writes_and_departures() {
     assert_eq!(stats.accesses, stats.hits + stats.misses);
 }
 
+/// The frame and the number of changes are the same each time.
+#[test]
+fn a_version_of_before_does_not_come_again_when_the_file_is_opened_anew() {
+    let folder = directory();
+    let pool = small().manager(None).open().unwrap();
+    let tenant = pool.default_tenant();
+    optimistic_file(&pool, folder.path(), 2).close().unwrap();
+    let mut earlier: Vec<Version> = Vec::new();
+    for round in 1..=20 {
+        let file = optimistic_file(&pool, folder.path(), 0);
+        let (_, version) = tenant.optimistic(file.page(0), |page| page.read_u64(0)).unwrap();
+        assert!(tenant.still(file.page(0), version));
+        assert!(earlier.iter().all(|earlier| !tenant.still(file.page(0), *earlier)), "{round}");
+        assert!(!earlier.contains(&version), "{round}");
+        earlier.push(version);
+        tenant.write_optimistic(file.page(0)).unwrap().write_u64(0, round);
+        file.close().unwrap();
+    }
+}
+
 #[test]
 fn views_and_guards_take_any_offset() {
     let folder = directory();

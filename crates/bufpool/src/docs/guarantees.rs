@@ -99,6 +99,7 @@
 //!   neither another page nor a copy of one.
 //! * Tests: `optimistic::reads_are_whole_whatever_happens_meanwhile`,
 //!   `optimistic::versions_follow_writes_and_departures`,
+//!   `optimistic::a_version_of_before_does_not_come_again_when_the_file_is_opened_anew`,
 //!   `src/page/readers.rs::reads_going_on_are_seen_to_end`,
 //!   `src/write/page_out.rs::a_frame_that_is_being_read_gets_no_copy`.
 //!

@@ -148,7 +148,7 @@ impl FileShared {
             optimistic: parts.optimistic,
             epoch: AtomicU64::new(parts.epoch.unwrap_or_else(random_bits)),
             has_own_epoch: parts.epoch.is_some(),
-            table: PageTable::new(parts.frames),
+            table: PageTable::new(parts.id, parts.frames),
             owner: parts.owner,
             byte_length: parts.byte_length.map(ByteLength::new),
             gate: Gate::new(parts.read_only, parts.pages),

@@ -10,10 +10,15 @@
 //! the rest of the process. Pages beyond have their words in *far chunks* of doubling sizes, each allocated
 //! as a whole when one of its pages is first touched: the first reaches from a power of two to the next.
 //! Finding such a word takes a look into a directory of chunks, which hits on all other pages are spared.
+//!
+//! A file that is closed and opened anew has another number and another table. The versions of its pages
+//! begin at that table's *first version*. Those of different numbers are spread over the range of versions,
+//! so that a version of an earlier table is none of a later one, unless a page has changed as often as the
+//! two are apart: four hundred thousand times at least, if a thousand files were opened.
 
 use std::sync::OnceLock;
 
-use bufpool_policies::PageId;
+use bufpool_policies::{FileId, PageId};
 
 use crate::memory::arena::FrameMap;
 use crate::page::word::PageWord;
@@ -34,6 +39,7 @@ pub(crate) struct PageTable {
     far: [OnceLock<WordTable>; CHUNKS],
     /// Held while words are made; true once the table was [released](Self::release).
     is_released: Mutex<bool>,
+    first_version: u32,
 }
 
 /// Why a page has no word.
@@ -92,6 +98,13 @@ fn words_in(chunk: usize) -> u64 {
     GROWTH.max(1 << chunk)
 }
 
+/// Of the pages of the file with this number. Below 2^30, so that a word comes round late, and not 0.
+fn first_version(file: FileId) -> u32 {
+    // Multiples of the golden section are as far apart as they can be, however many there are.
+    const GOLDEN_SECTION: u32 = 0x9e37_79b9;
+    ((file.0 + 1).wrapping_mul(GOLDEN_SECTION) >> 2).max(1)
+}
+
 /// A page word is one word of 64 bits, whatever the model checker makes of it.
 const fn bytes_of(words: u64) -> u64 {
     words * size_of::<u64>() as u64
@@ -99,17 +112,18 @@ const fn bytes_of(words: u64) -> u64 {
 
 impl PageTable {
     /// Of a file whose pages come into frames of the arena that `frames` is the map of.
-    pub fn new(frames: FrameMap) -> Self {
-        Self::with_reserved(WORDS_RESERVED, frames)
+    pub fn new(file: FileId, frames: FrameMap) -> Self {
+        Self::with_reserved(WORDS_RESERVED, file, frames)
     }
 
     /// Reserves addresses of `words` words, a power of two, or of as many as can be had.
-    fn with_reserved(words: u64, frames: FrameMap) -> Self {
+    fn with_reserved(words: u64, file: FileId, frames: FrameMap) -> Self {
         Self {
             frames,
             near: WordTable::new(words, GROWTH),
             far: std::array::from_fn(|_| OnceLock::new()),
             is_released: Mutex::default(),
+            first_version: first_version(file),
         }
     }
 
@@ -144,7 +158,7 @@ impl PageTable {
         self.far[chunk].get()?.get(index as u64)
     }
 
-    /// The word of page `number` (below 2^40), which is made if need be.
+    /// The word of page `number` (below 2^40), which is made if need be. The page may be brought in then.
     #[cold]
     pub fn get_or_allocate(&self, number: u64, budget: &PageTableBudget) -> Result<&PageWord, NoWord> {
         debug_assert!(number < 1 << PageId::NUMBER_BITS);
@@ -159,7 +173,14 @@ impl PageTable {
                 self.make_far(number, budget)?;
             }
         }
-        Ok(self.get(number).expect("the word was made"))
+        Ok(self.get_to_load(number).expect("the word was made"))
+    }
+
+    /// The word of page `number`, if it was made. The page may be brought in then.
+    pub fn get_to_load(&self, number: u64) -> Option<&PageWord> {
+        let word = self.get(number)?;
+        word.set_first_version(self.first_version);
+        Some(word)
     }
 
     /// Makes the near table at least `needed` words long; an eighth longer than it was, if the budget allows,
@@ -231,7 +252,7 @@ mod tests {
     use super::*;
 
     fn with_reserved(words: u64) -> PageTable {
-        PageTable::with_reserved(words, FrameMap::none())
+        PageTable::with_reserved(words, FileId(0), FrameMap::none())
     }
 
     /// As where the process may have no, few and plenty of addresses.
@@ -321,6 +342,35 @@ mod tests {
             assert!(table.get_or_allocate(0, &budget).is_ok(), "words stay as long as their file");
             assert_eq!(budget.bytes(), 0);
         }
+    }
+
+    /// Those of a thousand files that are opened one after the other.
+    #[test]
+    fn first_versions_are_far_apart() {
+        for from in [0, 7, 1 << 20] {
+            let mut firsts: Vec<u32> =
+                (from..from + 1000).map(|number| first_version(FileId(number))).collect();
+            firsts.sort_unstable();
+            assert!(firsts[0] > 0 && firsts.iter().all(|first| *first < 1 << 30));
+            assert!(firsts.windows(2).all(|pair| pair[1] - pair[0] > 400_000), "{from}");
+        }
+    }
+
+    /// A page that was never in memory has no version of before when the file is shortened below it.
+    #[test]
+    fn a_word_begins_at_the_first_version_of_its_table() {
+        let (table, budget) = (with_reserved(WORDS_RESERVED), PageTableBudget::new(u64::MAX));
+        let made = table.get_or_allocate(7, &budget).unwrap();
+        assert_eq!(made.state().version(), first_version(FileId(0)));
+        let neighbour = table.get(8).unwrap();
+        neighbour.renew_absent();
+        assert_eq!(neighbour.state().version(), 0);
+        table.get_to_load(8).unwrap();
+        neighbour.renew_absent();
+        assert_eq!(neighbour.state().version(), first_version(FileId(0)) + 1);
+        table.get_to_load(8).unwrap();
+        assert_eq!(neighbour.state().version(), first_version(FileId(0)) + 1);
+        table.release(&budget);
     }
 
     /// A table takes memory for the highest page only; far chunks come whole.

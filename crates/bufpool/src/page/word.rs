@@ -24,7 +24,8 @@
 //! may be set in every state but absent. Waking clears it, and the woken threads set it again if they have
 //! to wait again.
 //!
-//! Zeroed memory is words of absent pages.
+//! Zeroed memory is words of absent pages. Before a page is brought in for the first time, its word gets the
+//! [first version](crate::page::table) of its table.
 //!
 //! In the child of a fork the kernel wipes all words to zero, while the child's copies of guards still exist.
 //! A release that finds its word wiped takes its own step back, so that the word is zero again. Two threads
@@ -50,14 +51,16 @@
 //! | [`PageWord::publish_exclusive`] | 1 or 2 | 2, frame set | | the holder |
 //! | [`PageWord::publish_unlatched`] | 1 or 2 | 3, `open` and frame set | | the holder |
 //! | [`PageWord::depart`] | 1 or 2 | 0, frame and `waits` cleared | + 1 | the holder |
+//! | [`PageWord::set_first_version`] | a word of zeros | 0 | the first | anyone |
 //! | [`PageWord::renew_absent`] | 0 | 0 | + 1 | a truncation |
 //! | [`PageWord::announce`] | not what the caller needs | `waits` set, and `open` cleared for a writer | | a thread about to park |
 //! | [`PageWord::withdraw_writer`] | any | `waits` cleared, and `open` set from 3 on | | a writer that gives up |
 //!
 //! The version changes whenever contents may have: at each exclusive unlock that wrote, at each departure,
-//! and when the file ends before the page for a while. It has 31 bits, so a reader that looks twice is fooled
-//! only if exactly a multiple of 2^31 changes of that one page happen between its two looks: more than twenty
-//! seconds of nothing else at ten nanoseconds a change.
+//! and when the file ends before the page for a while. It has 31 bits, and comes round after at least 2^30
+//! changes: after the last version, to 0, or to the first one if the page has just left memory. So a reader
+//! that looks twice is fooled only if the changes of that one page between its two looks are exactly a round
+//! of at least 2^30: more than ten seconds of nothing else at ten nanoseconds a change.
 
 use std::fmt;
 
@@ -243,7 +246,8 @@ pub(crate) enum Want {
 /// A page as an optimistic read found it: its version, and where in memory it was.
 ///
 /// Of use for [`Tenant::still`](crate::Tenant::still). It stops being the page's version when somebody has
-/// written the page, and when the page has left memory.
+/// written the page, and when the page has left memory. It does not come again when the file is closed and
+/// opened anew.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Version(u64);
 
@@ -477,6 +481,14 @@ impl PageWord {
         if before == WIPED { self.was_wiped(step) } else { self.withdraw_writer() }
     }
 
+    /// Gives a page that has never been in memory its first version, which is not 0.
+    pub fn set_first_version(&self, version: u32) {
+        if self.0.load(Ordering::Relaxed) == 0 {
+            let first = u64::from(version) << VERSION_SHIFT & VERSION_MASK;
+            let _ = self.0.compare_exchange(0, first, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
     /// Wins the right to bring the page in, if it is absent.
     pub fn begin_load(&self) -> Result<(), PageState> {
         let mut state = PageState(self.0.load(Ordering::Relaxed));
@@ -515,10 +527,11 @@ impl PageWord {
     }
 
     /// The absent page has other contents from here on than those it had. Does nothing to one that a thread
-    /// tries to bring in: it fails, or that was seen to.
+    /// tries to bring in: it fails, or that was seen to. Nor to one that gets its first version when it is
+    /// brought in.
     pub fn renew_absent(&self) {
         let mut state = PageState(self.0.load(Ordering::Relaxed));
-        while state.is_absent() {
+        while state.is_absent() && state.0 != 0 {
             let renewed = next_version(state.0 & VERSION_MASK);
             match self.0.compare_exchange_weak(state.0, renewed, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return,
