@@ -6,6 +6,7 @@ mod common;
 use std::fs;
 use std::os::fd::OwnedFd;
 
+use bufpool::sim::SimDevice;
 use bufpool::{Direct, ErrorKind, FileOptions, Policy, PoolOptions};
 use common::{PAGE_BYTES, deterministic, directory, kind, new_file, on_each_backend, small, stamp, version};
 
@@ -151,7 +152,7 @@ fn directives_out_of_range_or_beyond_their_limit_are_refused() {
 
 #[test]
 fn ranges_with_a_priority_are_limited() {
-    let pool = small().open_on(&bufpool::sim::SimDevice::new(1)).unwrap();
+    let pool = small().open_on(&SimDevice::new(1)).unwrap();
     let tenant = pool.tenant("t").open().unwrap();
     let (mut refused, mut files) = (None, Vec::new());
     for number in 0..5000 {
@@ -544,6 +545,29 @@ fn a_file_without_handles_is_not_given_back_with_other_options() {
         assert!(error.to_string().contains(&format!("another option `{name}`")), "{error}");
     }
     assert_eq!(pool.open_file(&path, options).unwrap().id(), id);
+}
+
+/// As on local files, whose devices are asked in another way which file a path leads to.
+#[test]
+fn a_file_of_the_simulated_device_is_open_once_and_given_back() {
+    let device = SimDevice::new(1);
+    let pool = small().open_on(&device).unwrap();
+    let options = FileOptions::new().create(true);
+    let file = pool.open_file("data", options).unwrap();
+    file.extend(1).unwrap();
+    drop(pool.default_tenant().read(file.page(0)).unwrap());
+    assert_eq!(kind(pool.open_file("data", options)), ErrorKind::FileAlreadyOpen);
+    assert_eq!(pool.open_or_share("data", options).unwrap().id(), file.id());
+    assert_eq!(kind(small().open_on(&device).unwrap().open_file("data", options)), ErrorKind::FileLocked);
+    let id = file.id();
+    drop(file);
+    assert_eq!(kind(pool.open_file("data", options.tag(1))), ErrorKind::FileAlreadyOpen);
+    let file = pool.open_file("data", options).unwrap();
+    let misses = pool.stats().misses;
+    drop(pool.default_tenant().read(file.page(0)).unwrap());
+    assert_eq!((file.id(), pool.stats().misses), (id, misses), "with its cached pages");
+    file.close().unwrap();
+    assert_ne!(pool.open_file("data", options).unwrap().id(), id);
 }
 
 #[test]

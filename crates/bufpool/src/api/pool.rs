@@ -384,8 +384,8 @@ impl Pool {
         name: &str,
         sharing: Sharing,
     ) -> Result<Option<File>> {
-        let Ok(metadata) = std::fs::metadata(path) else { return Ok(None) };
-        let found = self.find_open(FileIdentity::of(&metadata), options, sharing, |_| true);
+        let Some(identity) = self.shared.opener.identify(path) else { return Ok(None) };
+        let found = self.find_open(identity, options, sharing, |_| true);
         found.transpose().map_err(|open_as| already_open(name, &open_as))
     }
 

@@ -5,12 +5,16 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::identity::FileIdentity;
 use super::options::{Direct, FileLock};
 use super::source::Source;
 use crate::error::{Error, ErrorKind};
 
 /// Opens files as sources. A pool has one, beside its backend.
 pub(crate) trait Opener: Send + Sync + std::fmt::Debug {
+    /// The file that `path` leads to now; none if there is none, or it cannot be told.
+    fn identify(&self, path: &Path) -> Option<FileIdentity>;
+
     /// Opens the file at `path` and locks it.
     fn open(&self, path: &Path, how: &FileOpen) -> Result<Arc<dyn Source>, OpenError>;
 

@@ -60,6 +60,11 @@ struct MemorySource {
 }
 
 impl Opener for MemoryFiles {
+    fn identify(&self, path: &Path) -> Option<FileIdentity> {
+        let number = self.files.lock().get(path)?.number;
+        Some(FileIdentity::from_number(number.into()))
+    }
+
     fn open(&self, path: &Path, how: &FileOpen) -> Result<Arc<dyn Source>, OpenError> {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
         let mut files = self.files.lock();
@@ -302,6 +307,10 @@ fn a_source_that_takes_no_writes_is_opened_for_reading_only() {
     struct Unwritable;
 
     impl Opener for Unwritable {
+        fn identify(&self, _: &Path) -> Option<FileIdentity> {
+            None
+        }
+
         fn open(&self, _: &Path, _: &FileOpen) -> Result<Arc<dyn Source>, OpenError> {
             let files = MemoryFiles::default();
             files.open(Path::new("table"), &READ_WRITE)?;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::LocalFile;
 use crate::io::backend::Backend;
+use crate::io::identity::FileIdentity;
 use crate::io::open::{FileOpen, OpenError, Opener};
 use crate::io::source::Source;
 
@@ -30,6 +31,10 @@ impl LocalFiles {
 }
 
 impl Opener for LocalFiles {
+    fn identify(&self, path: &Path) -> Option<FileIdentity> {
+        std::fs::metadata(path).ok().as_ref().map(FileIdentity::of)
+    }
+
     fn open(&self, path: &Path, how: &FileOpen) -> Result<Arc<dyn Source>, OpenError> {
         LocalFile::open(path, how).map(|file| self.make_known(file))
     }

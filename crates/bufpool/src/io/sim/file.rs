@@ -21,6 +21,11 @@ use crate::io::run::RUN_BYTES;
 use crate::io::source::{Alignment, Capabilities, Source};
 
 impl Opener for SimDevice {
+    fn identify(&self, path: &Path) -> Option<FileIdentity> {
+        let number = self.state.lock().names.now.get(path).copied()?;
+        Some(self.identity_of(number))
+    }
+
     fn open(&self, path: &Path, how: &FileOpen) -> Result<Arc<dyn Source>, OpenError> {
         let mut state = self.state.lock();
         state.check_power().map_err(OpenError::os("opening"))?;
@@ -48,6 +53,13 @@ impl Opener for SimDevice {
     }
 }
 
+impl SimDevice {
+    /// The file that has this number.
+    fn identity_of(&self, number: u64) -> FileIdentity {
+        FileIdentity::from_inode(Arc::as_ptr(&self.state) as usize as u64, number)
+    }
+}
+
 /// A file of a device, open.
 pub(super) struct SimFile {
     device: SimDevice,
@@ -62,11 +74,6 @@ impl SimFile {
     /// The simulated file that a source is, if it is one.
     pub(super) fn of(source: &dyn Source) -> Option<&Self> {
         (source as &dyn Any).downcast_ref()
-    }
-
-    /// The file of the same device that has this number.
-    fn identity_of(&self, number: u64) -> FileIdentity {
-        FileIdentity::from_inode(Arc::as_ptr(&self.device.state) as usize as u64, number)
     }
 
     /// Executes one action to its end, as backends for real files do: attempt after attempt.
@@ -100,7 +107,7 @@ impl SimFile {
 
 impl Source for SimFile {
     fn identity(&self) -> FileIdentity {
-        self.identity_of(self.number)
+        self.device.identity_of(self.number)
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -169,7 +176,7 @@ impl Entry for SimFile {
         state.check_power().map_err(NameError::os("unlink"))?;
         let found = state.names.now.get(&self.path).copied();
         if found != Some(self.number) {
-            let found = found.map(|number| self.identity_of(number));
+            let found = found.map(|number| self.device.identity_of(number));
             return Err(NameError::Changed { found, expected });
         }
         state.names.set(&self.path, None);
