@@ -111,6 +111,42 @@ fn the_report_says_what_each_stream_looks_like() {
     assert!(stats.streams.is_empty(), "directives replace the manager");
 }
 
+/// Pages that are made are no read misses of a site that reads several files.
+#[test]
+fn a_report_adds_up_to_its_tenants() {
+    let directory = directory();
+    let pool = deterministic().frames(100).open().unwrap();
+    let files = ["one", "two"].map(|name| new_file(&pool, directory.path(), name, 400));
+    let tenant = pool.tenant("t").manager(Some(ManagerKind::Auto)).open().unwrap();
+    for number in 0..400 {
+        for file in &files {
+            let at = tenant.at(site!("both"));
+            if number % 4 == 0 {
+                drop(at.create(file.page(number)).unwrap());
+            } else {
+                drop(at.read(file.page(number)).unwrap());
+            }
+            if number % 4 == 1 {
+                drop(at.read(file.page(number)).unwrap());
+            }
+        }
+    }
+    let report = pool.report();
+    let own = report.stats().tenants.iter().find(|own| own.id == tenant.id()).unwrap();
+    assert_eq!((own.accesses, own.creations, own.hits), (1000, 200, 200));
+    assert!(report.stats().streams.len() >= 2, "{report}");
+    let text = report.to_string();
+    let lines = text.lines().filter(|line| line.contains(" t: both ("));
+    let (counted, streams): (Vec<&str>, Vec<&str>) =
+        lines.partition(|line| !line.starts_with("             "));
+    let [counted] = counted[..] else { panic!("{report}") };
+    let counts: Vec<&str> = counted.split_whitespace().take(3).collect();
+    let expected = own.misses - own.creations;
+    assert_eq!(counts[..2], [expected.to_string(), "1000".to_owned()], "{report}");
+    assert_eq!(counts[2], format!("{:.6}", 200.0 / 800.0), "{report}");
+    assert_eq!(streams.len(), 2, "{report}");
+}
+
 /// Contexts are recycled, never refused, and nothing that was counted gets lost.
 #[test]
 fn ten_thousand_contexts_pass() {

@@ -326,7 +326,8 @@ impl Pool {
         stats::take(&self.shared)
     }
 
-    /// Counts, as text; costs as much as [`stats`](Self::stats).
+    /// Counts, as text, whose tables and columns [`Report`] explains; costs as much as
+    /// [`stats`](Self::stats).
     pub fn report(&self) -> Report {
         Report { stats: stats::take(&self.shared) }
     }

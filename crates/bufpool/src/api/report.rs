@@ -1,7 +1,7 @@
 //! [`Stats`] as a text: what somebody wants to know who was woken up by slow queries.
 //!
 //! Who has the memory and who misses comes first (tenants), then from where the misses come and what is made
-//! of it (streams). What misses most is on top.
+//! of it (contexts with their streams). What misses most is on top.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,13 +11,38 @@ use bufpool_policies::StreamReport;
 use crate::api::stats::{ContextStats, ProgramStats, Stats, StreamStats, TenantStats, ratio};
 use crate::tier::TierStats;
 
-/// Lines of streams in a report; the rest is summed up.
+/// Lines of contexts and streams in a report; the rest is summed up.
 const STREAMS_SHOWN: usize = 40;
 
-/// [`Stats`] as a text for people, with a line for each tenant and each stream.
+/// [`Stats`] as a text for people. What has the same name in the text and in the [numbers](Self::stats) means
+/// the same; *read misses* are misses without creations, and *hit_ratio* leaves creations out.
 ///
-/// Behind the samples of a stream, R is the [recency](StreamReport::recency) of its accesses and T the
-/// [time](StreamReport::mean_interval) until it uses a page again.
+/// The text has totals of the pool, and of its tier if there is one, and then up to four tables. Of tenants:
+/// what they own and what their managers did, see [`TenantStats`]. Of policy programs: how often each event
+/// ran, how long that took and what failed, see [`ProgramStats`]. Of disclosed reads: what became of them,
+/// see [`HintStats`](crate::stats::HintStats). The last one is of [contexts](ContextStats), those that miss
+/// most first.
+///
+/// # The table of contexts
+///
+/// *read misses*, *accesses* and *hit_ratio* are the pool's counts of the context. With the contexts that
+/// were recycled they add up to those of its tenant. A context that accesses several files has a line with
+/// these counts, and below it one line without them for each file: the [streams](StreamReport) that its
+/// manager tells apart. With one file there is one line for both. The other columns are what the manager
+/// knows of a stream, and are empty if it knows none:
+///
+/// * *frames*, *share*: [frames](StreamReport::frames) whose page the stream used last, also as a share of
+///   all;
+/// * *mistakes*: [wrong](StreamReport::mistakes) choices of the manager among them;
+/// * *pattern*: the [class](StreamReport::class) of the stream, or that it is
+///   [revoked](StreamReport::revoked);
+/// * *seen in*: [samples](StreamReport::samples) that the class rests on; then R, the
+///   [recency](StreamReport::recency) of the accesses, or T, the [time](StreamReport::mean_interval) until a
+///   page is used again;
+/// * *unchanged for*: [accesses](StreamReport::unchanged) of the stream since its class changed.
+///
+/// The last column says who accesses, from where, and what. `commons` stands for several tenants of the
+/// commons.
 #[derive(Clone, Debug)]
 pub struct Report {
     pub(crate) stats: Stats,
@@ -40,25 +65,31 @@ impl fmt::Display for Report {
     }
 }
 
-/// A line of the last table: a stream, or a context whose manager knows no streams.
+/// A line of the last table.
 struct Row<'a> {
-    /// The tenant, or several that have the stream in common.
+    seen: Seen<'a>,
+    /// Its stream, or one of several; none if its manager knows of none, and in the first line of several.
+    stream: Option<&'a StreamStats>,
+    /// It has the counts of the context, which are in one line only.
+    has_counts: bool,
+}
+
+/// What one manager sees of a context: one tenant's accesses, or those of all tenants of the commons.
+#[derive(Clone, Copy)]
+struct Seen<'a> {
+    /// The tenant, or several that have the context in common.
     who: &'a str,
     context: &'a ContextStats,
-    stream: Option<&'a StreamStats>,
     accesses: u64,
-    /// Creations included, where they are known.
+    /// Creations included.
     misses: u64,
     creations: u64,
 }
 
-/// What one manager sees of a context: one tenant's accesses, or those of all tenants of the commons.
-struct Seen<'a> {
-    who: &'a str,
-    context: &'a ContextStats,
-    accesses: u64,
-    misses: u64,
-    creations: u64,
+impl Seen<'_> {
+    fn read_misses(&self) -> u64 {
+        self.misses - self.creations
+    }
 }
 
 impl Report {
@@ -243,8 +274,9 @@ impl Report {
         let (shown, rest) = rows.split_at(rows.len().min(STREAMS_SHOWN));
         shown.iter().try_for_each(|row| self.fmt_row(row, f))?;
         if !rest.is_empty() {
-            let accesses: u64 = rest.iter().map(|row| row.accesses).sum();
-            let misses: u64 = rest.iter().map(|row| row.misses - row.creations).sum();
+            let counted = || rest.iter().filter(|row| row.has_counts).map(|row| row.seen);
+            let accesses: u64 = counted().map(|seen| seen.accesses).sum();
+            let misses: u64 = counted().map(|seen| seen.read_misses()).sum();
             writeln!(f, "and {} more with {accesses} accesses, {misses} read misses", rest.len())?;
         }
         for tenant in self.stats.tenants.iter().filter(|tenant| tenant.contexts_recycled > 0) {
@@ -257,28 +289,25 @@ impl Report {
         Ok(())
     }
 
-    /// Most misses first.
+    /// Contexts with most misses first. The pool's counts stand for the manager's, which may not be told
+    /// every hit, and among whose misses are creations and prefetches.
     fn rows(&self) -> Vec<Row<'_>> {
         let mut streams: HashMap<(Option<u32>, u32), Vec<&StreamStats>> = HashMap::new();
         for stream in &self.stats.streams {
             streams.entry((stream.tenant, stream.seen.context.0)).or_default().push(stream);
         }
+        let mut contexts = self.contexts_by_manager();
+        contexts.sort_by_key(|(_, seen)| std::cmp::Reverse((seen.read_misses(), seen.accesses)));
         let mut rows = Vec::new();
-        for (manager, Seen { who, context, accesses, misses, creations }) in self.contexts_by_manager() {
-            let known = streams.get(&(manager, context.id)).map_or(&[][..], |known| known);
-            match *known {
-                [] => rows.push(Row { who, context, stream: None, accesses, misses, creations }),
-                // The pool's counts stand for the manager's, which may not be told every hit.
-                [stream] => {
-                    rows.push(Row { who, context, stream: Some(stream), accesses, misses, creations });
-                }
-                _ => rows.extend(known.iter().map(|stream| {
-                    let StreamReport { hits, misses, .. } = stream.seen;
-                    Row { who, context, stream: Some(stream), accesses: hits + misses, misses, creations: 0 }
-                })),
-            }
+        for (manager, seen) in contexts {
+            let known = streams.get(&(manager, seen.context.id)).map_or(&[][..], |known| known);
+            let (first, others) = match known {
+                [stream] => (Some(*stream), &[][..]),
+                several => (None, several),
+            };
+            rows.push(Row { seen, stream: first, has_counts: true });
+            rows.extend(others.iter().map(|stream| Row { seen, stream: Some(stream), has_counts: false }));
         }
-        rows.sort_by_key(|row| std::cmp::Reverse((row.misses - row.creations, row.accesses)));
         rows
     }
 
@@ -310,9 +339,13 @@ impl Report {
     }
 
     fn fmt_row(&self, row: &Row<'_>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (accesses, misses) = (row.accesses, row.misses - row.creations);
-        let hit_ratio = ratio(accesses - row.misses, accesses - row.creations);
-        write!(f, "{misses:>12} {accesses:>12} {hit_ratio:>9.6} ")?;
+        let seen = &row.seen;
+        if row.has_counts {
+            let hit_ratio = ratio(seen.accesses - seen.misses, seen.accesses - seen.creations);
+            write!(f, "{:>12} {:>12} {hit_ratio:>9.6} ", seen.read_misses(), seen.accesses)?;
+        } else {
+            write!(f, "{:>12} {:>12} {:>9} ", "", "", "")?;
+        }
         match row.stream {
             None => write!(f, "{:>8} {:>6} {:>8}  {:<10} {:<24} {:<20} ", "", "", "", "", "", "")?,
             Some(StreamStats { seen, .. }) => {
@@ -323,7 +356,7 @@ impl Report {
                 write!(f, "{pattern:<10} {:<24} {unchanged:<20} ", evidence(seen))?;
             }
         }
-        write!(f, "{}: {}", row.who, row.context.label())?;
+        write!(f, "{}: {}", seen.who, seen.context.label())?;
         row.stream.map_or(Ok(()), |stream| write!(f, ", {}", stream.file))?;
         writeln!(f)
     }

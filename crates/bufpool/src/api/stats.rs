@@ -256,7 +256,8 @@ pub struct HintStats {
 }
 
 /// What a manager knows of one stream, that is one context's accesses to one file; part of [`Stats`]. It is
-/// not told every access: hits on a page that was hit a moment ago may be missing.
+/// not told every access: hits on a page that was hit a moment ago may be missing. And its misses are not those
+/// of [`ContextStats`], which leave out pages that came in ahead.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StreamStats {

@@ -24,9 +24,9 @@ pub struct StreamReport {
     pub mean_interval: Option<f32>,
     /// Frames whose page this stream used last.
     pub frames: u32,
-    /// Accesses that found their page resident.
+    /// Accesses that found their page resident, as far as the manager was told of them.
     pub hits: u64,
-    /// Accesses that did not.
+    /// Pages that came in for the stream: read, made, or brought in ahead of an access.
     pub misses: u64,
     /// Times that the manager gave up a page last used by this stream and was wrong to.
     pub mistakes: u64,
