@@ -9,6 +9,9 @@ use crate::tier::buffer::{Envelope, TierBuffer};
 
 /// Takes a tier's answer to [`Tier::take`](crate::tier::Tier::take). Dropped without one, the tier has no
 /// such copy.
+///
+/// Telling the answer, or dropping this, runs the pool's code, which may call the tier again: to take, demote
+/// or forget pages. So the tier holds no lock meanwhile that one of its calls wants.
 #[must_use = "dropped, it says that the tier has no such copy"]
 pub struct TierDone {
     /// There until the answer.

@@ -95,7 +95,8 @@ pub trait Tier: Send + Sync {
 
     /// Fills the buffer with that version of the page, and forgets the page unless the policy keeps it there;
     /// or says that it has no such copy. May wait for I/O neither itself nor by a lock: the answer comes by
-    /// `done`, on any thread, now or later.
+    /// `done`, on any thread, now or later. Whoever answers, or drops `done`, holds no lock that a call of the
+    /// tier wants: see [`TierDone`].
     fn take(&self, page: PageName, version: Version, into: TierBuffer, done: TierDone);
 
     /// These pages are not asked for again in any version that the tier has. A call saves room and nothing
