@@ -547,6 +547,31 @@ fn a_file_without_handles_is_not_given_back_with_other_options() {
     assert_eq!(pool.open_file(&path, options).unwrap().id(), id);
 }
 
+/// Futures, begun or not, owned guards and lists that have been read.
+#[test]
+fn what_has_a_handle_of_its_own_keeps_a_file_from_being_given_back() {
+    let directory = directory();
+    let pool = small().open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", 4);
+    let path = directory.path().join("data");
+    let tenant = pool.default_tenant();
+    let check = |what: &str, file: bufpool::File, keeps: Box<dyn std::any::Any>| {
+        drop(file);
+        assert_eq!(kind(pool.open_file(&path, FileOptions::new().create(true))), ErrorKind::FileAlreadyOpen);
+        assert!(pool.open_or_share(&path, FileOptions::new().create(true)).is_ok(), "{what}");
+        drop(keeps);
+        pool.open_file(&path, FileOptions::new().create(true)).expect(what)
+    };
+    let future = Box::new(tenant.read_async(file.page(0)));
+    let file = check("a future", file, future);
+    let guard = Box::new(tenant.read_owned(file.page(0)).unwrap());
+    let file = check("an owned guard", file, guard);
+    let mut hints =
+        Box::new(tenant.hint((0..4).map(|number| file.page(number).into()).collect::<Vec<_>>()).unwrap());
+    drop(hints.next().unwrap());
+    check("a list", file, hints);
+}
+
 /// As on local files, whose devices are asked in another way which file a path leads to.
 #[test]
 fn a_file_of_the_simulated_device_is_open_once_and_given_back() {

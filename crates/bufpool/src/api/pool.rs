@@ -128,7 +128,7 @@ impl Pool {
 
     /// Opens the file at `path`, a regular file or a block device, and locks it: exclusively for writing,
     /// shared for reading. A file whose handles were all dropped is still open in the pool, and given back
-    /// with its cached pages to who opens it with the same options.
+    /// with its cached pages to who opens it with the same options. [`File`] says what else has handles.
     ///
     /// The path is looked up once: whatever becomes of it, of the file's name or of the working directory,
     /// the pool keeps to the file that was opened. It takes two descriptors, of the file and of its folder.

@@ -11,7 +11,8 @@ use crate::thread::site::SiteKey;
 use crate::tier::TierStats;
 
 /// Counts since the pool was opened. Totals are of one moment; the lists were taken a moment before, piece by
-/// piece, so they may miss what other threads did meanwhile.
+/// piece, so they may miss what other threads did meanwhile. Totals keep the counts of closed tenants, which
+/// [`tenants`](Self::tenants) loses when their numbers are used again; from then on its sums are less.
 #[derive(Clone, Default, Debug)]
 #[non_exhaustive]
 pub struct Stats {
@@ -107,7 +108,8 @@ impl Stats {
     }
 }
 
-/// One tenant's part of [`Stats`].
+/// One tenant's part of [`Stats`]. A closed tenant has one until its number is used again, which may be as
+/// soon as it owns no frames; from then on its counts are in the totals only.
 #[derive(Clone, Default, Debug)]
 #[non_exhaustive]
 pub struct TenantStats {
@@ -256,8 +258,8 @@ pub struct HintStats {
 }
 
 /// What a manager knows of one stream, that is one context's accesses to one file; part of [`Stats`]. It is
-/// not told every access: hits on a page that was hit a moment ago may be missing. And its misses are not those
-/// of [`ContextStats`], which leave out pages that came in ahead.
+/// not told every access: hits on a page that was hit a moment ago may be missing. And its misses are not
+/// those of [`ContextStats`], which leave out pages that came in ahead.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StreamStats {

@@ -103,11 +103,12 @@
 //!   `src/page/readers.rs::reads_going_on_are_seen_to_end`,
 //!   `src/write/page_out.rs::a_frame_that_is_being_read_gets_no_copy`.
 //!
-//! **A tier never makes a page older, or another.** Whatever a [tier](crate::tier) answers, forgets or fails
-//! to forget, what is read is what the file has.
-//! * Ground: a copy is asked for by a version that no other contents of the page ever had, and carries a
-//!   hash.
+//! **A tier never makes a page older, or another.** Whatever copy a [tier](crate::tier) answers with in the
+//! envelope that came with it, whatever it forgets or fails to forget, what is read is what the file has.
+//! * Ground: a copy is asked for by a version that no other contents of the page ever had, and carries that
+//!   version and a hash. The two are not bound to each other: a tier that makes up an envelope is believed.
 //! * Tests: `tiers::a_copy_of_before_is_never_served`, `tiers::what_is_not_what_was_asked_for_is_counted`,
+//!   `tiers::a_copy_of_another_length_is_a_miss`,
 //!   `tiers::a_tier_that_never_answers_is_passed_by`,
 //!   `tiers_forget::late_forgets_never_bring_back_what_a_page_was`.
 //!

@@ -16,7 +16,11 @@ use crate::thread::site::PageClass;
 ///
 /// Dropping the last handle leaves the file open in the pool: its pages stay cached, dirty ones are still
 /// written by [`Pool::checkpoint`](crate::Pool::checkpoint) and [`Pool::close`](crate::Pool::close), and
-/// opening the same path again gives it back. [`File::close`] ends that.
+/// opening the same path again gives it back. [`File::close`] ends that. Owned guards and pins, futures until
+/// they are dropped, and [`Hints`](crate::Hints) that have been read have handles of their own: while one of
+/// them is left, [`Pool::open_file`](crate::Pool::open_file) fails with
+/// [`ErrorKind::FileAlreadyOpen`](crate::ErrorKind::FileAlreadyOpen), and
+/// [`Pool::open_or_share`](crate::Pool::open_or_share) gives another handle.
 ///
 /// # What others see of `close`, `remove`, `reopen` and `truncate`
 ///

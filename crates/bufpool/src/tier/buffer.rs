@@ -46,7 +46,8 @@ pub struct TierPage {
     envelope: Envelope,
 }
 
-/// What a copy of a page says of itself. A tier keeps it with the copy, and hands both back.
+/// What a copy of a page says of itself. A tier keeps it with the copy, and hands both back, unchanged: the
+/// hash is of the bytes alone, so that one which is made up with another version is believed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Envelope {
     file_tag: u64,

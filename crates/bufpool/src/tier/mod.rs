@@ -9,14 +9,18 @@
 //!
 //! # What a tier may do wrong
 //!
-//! Anything but keep a thread. It may lose pages, answer late or never, hand out other bytes, another page or
-//! an older version of the page, and panic: each of these is a miss in the tier, counted, and the page is
-//! read from its file. No page is ever served that differs from what its file has, because
+//! Anything but keep a thread, and make up an [`Envelope`]. It may lose pages, answer late or never, hand out
+//! other bytes, another page, an older version of the page or a buffer of another length, and panic: each of
+//! these is a miss in the tier, counted, and the page is read from its file. No page is ever served that
+//! differs from what its file has, because
 //!
 //! * a copy carries an [`Envelope`]: name, [`Version`] and a hash of the bytes, which the pool checks;
 //! * a miss asks for one version, which the pool knows without I/O, and no two contents of a page have the
 //!   same. It changes when the page leaves memory, when its file is shortened below it, and with each opening
 //!   of the file. So a copy that should have been [forgotten](Tier::forget) is never asked for again.
+//!
+//! A tier that keeps envelopes as bytes must not write the version that it is asked for into that of an older
+//! copy: the hash is of the bytes alone, and the pool would believe it.
 //!
 //! Bytes travel in buffers of the tier's own ([`TierPage`], [`TierBuffer`]), never in frames: what a tier
 //! that is stuck holds is bounded, and no memory of the pool waits for it.
@@ -95,8 +99,8 @@ pub trait Tier: Send + Sync {
 
     /// Fills the buffer with that version of the page, and forgets the page unless the policy keeps it there;
     /// or says that it has no such copy. May wait for I/O neither itself nor by a lock: the answer comes by
-    /// `done`, on any thread, now or later. Whoever answers, or drops `done`, holds no lock that a call of the
-    /// tier wants: see [`TierDone`].
+    /// `done`, on any thread, now or later. Whoever answers, or drops `done`, holds no lock that a call of
+    /// the tier wants: see [`TierDone`].
     fn take(&self, page: PageName, version: Version, into: TierBuffer, done: TierDone);
 
     /// These pages are not asked for again in any version that the tier has. A call saves room and nothing
