@@ -1,6 +1,8 @@
 //! `bufbench` without a sub-command, `live` and `record`, as a user runs them: columns, exit status, what
 //! goes where.
 
+use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -25,7 +27,7 @@ fn rows(output: &Output) -> Vec<Vec<String>> {
 }
 
 fn names_in(folder: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(folder).unwrap();
+    let entries = fs::read_dir(folder).unwrap();
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
@@ -99,6 +101,26 @@ fn a_recorded_run_simulates_to_the_same_misses() {
         assert_eq!(simulated[1][column("misses")], live[1][7], "{workload} under {scheme}");
         assert_eq!(simulated[1][column("hits")], live[1][6], "{workload} under {scheme}");
     }
+}
+
+#[test]
+fn a_recording_that_fails_leaves_what_was_there() {
+    let folder = folder();
+    let [trace, link] = ["run.txt", "link.txt"].map(|name| folder.path().join(name));
+    fs::write(&trace, "1\n").unwrap();
+    symlink("run.txt", &link).unwrap();
+    let few = ["--workload", "readn", "--frames", "3"];
+    let unknown = ["--workload", "hash-join"];
+    for (out, flags) in [("run.txt", &few[..]), ("link.txt", &few), ("link.txt", &unknown)] {
+        refusal(&bufbench(folder.path(), &[&["record", "--out", out][..], flags].concat()));
+        assert_eq!(fs::read_to_string(&trace).unwrap(), "1\n", "{out} {flags:?}");
+    }
+    assert_eq!(names_in(folder.path()).len(), 2);
+    let runs = ["record", "--out", "link.txt", "--workload", "btree", "--tuples", "1000"];
+    assert_eq!(rows(&bufbench(folder.path(), &runs)).len(), 2);
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert!(fs::read_to_string(&trace).unwrap().lines().count() > 100);
+    assert_eq!(names_in(folder.path()).len(), 2);
 }
 
 #[test]

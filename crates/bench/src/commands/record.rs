@@ -1,6 +1,5 @@
 //! `bufbench record`: the trace of a live run.
 
-use std::fs;
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -25,15 +24,12 @@ pub struct RecordArgs {
 /// Replayed by `sim` with the same frames and policy, the trace gives the same misses.
 ///
 /// # Errors
-/// As those of `live`, and if the trace cannot be written.
+/// As those of `live`, and if the trace cannot be written. A file that is there stays as it was then.
 pub fn run(args: &RecordArgs, common: &Common) -> Result<()> {
     let mut live = args.live.clone();
     live.pool.deterministic = true;
     let recording = Recording::to_file(&args.out)?;
-    live::run_recorded(&live, common, Some(recording.recorder())).inspect_err(|_| {
-        // Half a trace is worse than none; that it cannot be removed is no news beside the error.
-        let _ = fs::remove_file(&args.out);
-    })?;
+    live::run_recorded(&live, common, Some(recording.recorder()))?;
     let (writer, _) = recording.finish()?;
     Ok(writer.finish()?)
 }

@@ -58,7 +58,7 @@ pub struct TraceFile {
 }
 
 impl TraceFile {
-    /// Writes what is still buffered.
+    /// Writes what is still buffered, and puts the trace in place.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -110,7 +110,7 @@ impl Recording<TraceFile> {
     /// A recording into a file, in the trace text format, with the programs of tenants beside it.
     ///
     /// # Errors
-    /// If the file cannot be made.
+    /// If the file cannot be written.
     pub fn to_file(path: &Path) -> Result<Self> {
         let writer = Writer::create(path).with_context(|| unwritable(path))?;
         Ok(Self::new(TraceFile { writer, path: path.to_owned(), programs: HashMap::new() }))

@@ -1,6 +1,5 @@
 //! Writing the text format.
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
@@ -9,33 +8,35 @@ use flate2::write::GzEncoder;
 
 use super::text::milliseconds;
 use super::{Directive, Item, Reference};
+use crate::output::WholeFile;
 
 /// Writes steps of a trace as lines of text, compressed if the file's name ends in `.gz` or `.zst`.
 ///
-/// Columns that would be 0 to the end of the line are left out. Call [`Writer::finish`]: dropping a writer
-/// may lose the end of the trace.
+/// Columns that would be 0 to the end of the line are left out. Call [`Writer::finish`]: a file is put in
+/// place only then, so that half a trace is never there.
 pub struct Writer<'a> {
     out: Encoder<'a>,
 }
 
 enum Encoder<'a> {
     Plain(BufWriter<Box<dyn Write + Send + 'a>>),
-    Gzip(BufWriter<GzEncoder<File>>),
-    Zstd(BufWriter<zstd::Encoder<'static, File>>),
+    File(BufWriter<WholeFile>),
+    Gzip(BufWriter<GzEncoder<WholeFile>>),
+    Zstd(BufWriter<zstd::Encoder<'static, WholeFile>>),
 }
 
 impl Writer<'static> {
-    /// Creates the file, or empties it.
+    /// Begins a file at `path`; what is there stays until the trace is finished.
     ///
     /// # Errors
     ///
-    /// If the file cannot be created.
+    /// If the file cannot be written.
     pub fn create(path: &Path) -> io::Result<Self> {
-        let file = File::create(path)?;
+        let file = WholeFile::create(path)?;
         let out = match path.extension().and_then(|extension| extension.to_str()) {
             Some("gz") => Encoder::Gzip(BufWriter::new(GzEncoder::new(file, Compression::default()))),
             Some("zst") => Encoder::Zstd(BufWriter::new(zstd::Encoder::new(file, 0)?)),
-            _ => Encoder::Plain(BufWriter::new(Box::new(file))),
+            _ => Encoder::File(BufWriter::new(file)),
         };
         Ok(Self { out })
     }
@@ -68,22 +69,24 @@ impl<'a> Writer<'a> {
         writeln!(self.line(), "# {}", text.replace(['\n', '\r'], " "))
     }
 
-    /// Writes what is still buffered and ends the compressed stream.
+    /// Writes what is still buffered, ends the compressed stream, and puts the file in place.
     ///
     /// # Errors
     ///
-    /// If the output cannot be written.
+    /// If the output cannot be written, or the file not be put in place.
     pub fn finish(self) -> io::Result<()> {
         match self.out {
             Encoder::Plain(mut out) => out.flush(),
-            Encoder::Gzip(out) => out.into_inner()?.finish().map(drop),
-            Encoder::Zstd(out) => out.into_inner()?.finish().map(drop),
+            Encoder::File(out) => out.into_inner()?.finish(),
+            Encoder::Gzip(out) => out.into_inner()?.finish()?.finish(),
+            Encoder::Zstd(out) => out.into_inner()?.finish()?.finish(),
         }
     }
 
     fn line(&mut self) -> &mut dyn Write {
         match &mut self.out {
             Encoder::Plain(out) => out,
+            Encoder::File(out) => out,
             Encoder::Gzip(out) => out,
             Encoder::Zstd(out) => out,
         }
