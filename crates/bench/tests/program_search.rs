@@ -4,7 +4,9 @@
 mod command;
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use bufpool_bench::random::Random;
 use bufpool_bench::search::{Points, SearchOptions, library, search};
@@ -154,6 +156,25 @@ fn what_cannot_be_searched_on_is_named() {
         let message = run(&tune, &holdout, rest);
         assert!(message.contains(expected), "{tune:?} {holdout:?}: {message}");
     }
+}
+
+/// A search that is ended in the middle has not touched the file.
+#[test]
+fn what_was_there_stays_until_a_program_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let [tune, holdout] = ["tune.txt", "holdout.txt"].map(|name| file(folder.path(), name, &blocks(1)));
+    let out = folder.path().join("out.policy");
+    fs::write(&out, "old").unwrap();
+    let mut search = Command::new(env!("CARGO_BIN_EXE_bufbench"));
+    search.args(["program", "search", "--frames", "20", "--budget", "1000000000", "--jobs", "1"]);
+    search.arg("--tune").arg(&tune).arg("--holdout").arg(&holdout).arg("--out").arg(&out);
+    let mut search = search.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(search.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    search.kill().unwrap();
+    search.wait().unwrap();
+    assert!(line.starts_with("after "), "{line}");
+    assert_eq!(fs::read_to_string(&out).unwrap(), "old");
 }
 
 #[test]

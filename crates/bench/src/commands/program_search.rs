@@ -1,6 +1,5 @@
 //! `bufbench program search`: a program that misses less than well-known policies.
 
-use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
@@ -9,7 +8,7 @@ use clap::Args;
 use clap::builder::RangedU64ValueParser;
 
 use crate::cli::Common;
-use crate::output::{Cell, Table, progress, unwritable};
+use crate::output::{Cell, Table, WholeFile, progress, unwritable};
 use crate::search::{Found, Points, SearchOptions, search};
 use crate::trace::{Size, Trace};
 
@@ -40,7 +39,7 @@ const COLUMNS: [&str; 6] = ["set", "trace", "frames", "program", "best_of_four",
 /// # Errors
 ///
 /// If a trace is in both lists, cannot be read, is malformed or has no accesses, or the file cannot be
-/// written.
+/// written, which is found before the search. A file that is there stays as it was then.
 pub fn run(args: &SearchArgs, common: &Common) -> Result<()> {
     if let Some(both) = args.holdout.iter().find(|path| args.tune.contains(path)) {
         bail!("{}: expected a trace for tuning or for holdout, found it in both lists", both.display());
@@ -50,13 +49,13 @@ pub fn run(args: &SearchArgs, common: &Common) -> Result<()> {
     let jobs = common.jobs();
     let tune = points(tune, args, common)?;
     let holdout = points(holdout, args, common)?;
-    fs::write(&args.out, "").with_context(|| unwritable(&args.out))?;
+    let out = WholeFile::begin(&args.out)?;
     let found = searched(args, common, &tune)?;
     let mut table = Table::new(&COLUMNS);
     let tuned = push_rows(&mut table, "tune", &tune, &found.program, jobs)?;
     let held_out = push_rows(&mut table, "holdout", &holdout, &found.program, jobs)?;
     let text = comment(args, common, &found, tuned, held_out) + &found.program.to_text();
-    fs::write(&args.out, text).with_context(|| unwritable(&args.out))?;
+    out.finish_with(&text).with_context(|| unwritable(&args.out))?;
     table.print(common.format)?;
     Ok(())
 }
