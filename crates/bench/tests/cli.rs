@@ -289,6 +289,35 @@ fn malformed_input_is_an_error_that_names_file_line_and_expectation() {
     assert!(message.contains("no/such/file.txt: cannot be opened, expected a trace file"), "{message}");
 }
 
+/// The pipe's path would hang if it were opened again, as nobody writes to it any more.
+#[test]
+fn a_pipe_is_read_once_or_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let pipe = dir.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let sim = |steps: &'static str, extra: &[&str]| {
+        let path = pipe.clone();
+        let writer = std::thread::spawn(move || fs::write(path, steps));
+        let arguments = ["sim", "--trace", text(&pipe), "--policy", "lru,arc", "--frames", "1"];
+        let output = bufbench(&[&arguments[..], &["--format", "csv"], extra].concat());
+        writer.join().unwrap().unwrap();
+        output
+    };
+    let whole = sim("1\n2\n1\n", &[]);
+    assert!(
+        whole.status.success() && whole.stdout.ends_with(b"pipe,arc,1,3,2,0,3,1.000000,2,0,0,0,0,0,,,,,,\n")
+    );
+    for (steps, extra, expected) in [
+        ("1\n2\n", &["--trace-memory", "0"][..], "expected a regular file, or a larger --trace-memory"),
+        ("1\n!pin 1\n2\n", &[], "pipe: block 2 needs a frame"),
+    ] {
+        let output = sim(steps, extra);
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(1) && output.stdout.is_empty(), "{message}");
+        assert!(message.contains(expected), "{message}");
+    }
+}
+
 #[test]
 fn a_tenant_has_at_most_4096_ranges_and_the_line_of_the_next_is_named() {
     let dir = tempfile::tempdir().unwrap();

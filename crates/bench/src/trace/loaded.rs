@@ -1,6 +1,7 @@
 //! A trace made ready to be replayed many times.
 
 use std::collections::{HashMap, HashSet};
+use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -35,6 +36,8 @@ pub struct Trace {
     /// Where it can be read again; `None` for one made in memory.
     source: Option<(PathBuf, Option<Input>)>,
     accesses: u64,
+    /// Accesses and directives.
+    items: u64,
     /// Numbers of blocks that were pinned but never accessed.
     unaccessed: u64,
     has_pins: bool,
@@ -105,7 +108,8 @@ impl Trace {
     /// # Errors
     ///
     /// If the file cannot be read or is malformed, unpins a block that is not pinned, or has more than 2^32 -
-    /// 1 distinct blocks.
+    /// 1 distinct blocks; or if it exceeds the budget and is no regular file, so that it cannot be read
+    /// again.
     pub fn load(path: &Path, options: &LoadOptions, progress: &ProgressBar) -> Result<Self, TraceError> {
         let mut reader = Reader::open(path, options.input, progress)?;
         let mut builder = Builder::new(options.budget_bytes);
@@ -114,7 +118,16 @@ impl Trace {
             builder.push(item, place).map_err(|why| TraceError::malformed(path, place, why))?;
         }
         let source = Some((path.to_owned(), options.input));
-        Ok(builder.finish(base_name(path), source))
+        let trace = builder.finish(base_name(path), source);
+        if !trace.is_in_memory() && !is_regular(path) {
+            let message = format!(
+                "no regular file, so its accesses cannot be read again for each run, and they take more than {} bytes of \
+                 memory; expected a regular file, or a larger --trace-memory",
+                options.budget_bytes
+            );
+            return Err(TraceError::refused(path, Place::File, message));
+        }
+        Ok(trace)
     }
 
     /// A trace of the given steps, held in memory.
@@ -212,7 +225,8 @@ impl Trace {
 
     /// Where an access stands in the file, found by reading it again. `None` if that is not possible.
     pub fn place_of(&self, access: u64) -> Option<Place> {
-        let (path, input) = self.source.as_ref()?;
+        // A pipe would wait for another writer.
+        let (path, input) = self.source.as_ref().filter(|(path, _)| is_regular(path))?;
         let mut reader = Reader::open(path, *input, &ProgressBar::hidden()).ok()?;
         let mut seen = 0;
         while let Some(item) = reader.next_item().ok()? {
@@ -237,7 +251,12 @@ impl Trace {
         let mut played = Duration::ZERO;
         let mut reader = Reader::open(path, *input, &ProgressBar::hidden())?;
         let mut pending = Pending::default();
+        let mut items = 0;
         while let Some(item) = reader.next_item()? {
+            items += 1;
+            if items > self.items {
+                return Err(self.changed(reader.place()).into());
+            }
             match item {
                 Item::Access(reference) => {
                     let numbers = self.numbers(&reference).ok_or_else(|| self.changed(reader.place()))?;
@@ -258,6 +277,9 @@ impl Trace {
                 }
             }
         }
+        if items < self.items {
+            return Err(self.changed(Place::File).into());
+        }
         played += pending.play(run)?;
         Ok(started.elapsed() - played)
     }
@@ -273,6 +295,11 @@ impl Trace {
     fn changed(&self, place: Place) -> TraceError {
         TraceError::refused(self.path(), place, "the file changed while it was in use")
     }
+}
+
+/// Whether what is there can be read again from its beginning.
+fn is_regular(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|metadata| metadata.is_file())
 }
 
 /// An access by numbers.
@@ -423,6 +450,7 @@ impl Steps {
 struct Builder {
     budget_bytes: usize,
     accesses: u64,
+    items: u64,
     blocks: Numbering,
     sites: Numbering,
     tenants: Numbering,
@@ -442,6 +470,7 @@ impl Builder {
         Self {
             budget_bytes,
             accesses: 0,
+            items: 0,
             blocks: Numbering::new(),
             sites,
             tenants: Numbering::new(),
@@ -454,6 +483,7 @@ impl Builder {
 
     /// Appends a step, or says what was expected instead.
     fn push(&mut self, item: Item, place: Place) -> Result<(), String> {
+        self.items += 1;
         match item {
             Item::Access(reference) => self.access(&reference),
             Item::Directive(Directive::Pin(block)) => self.pin(block),
@@ -555,6 +585,7 @@ impl Builder {
             name,
             source,
             accesses: self.accesses,
+            items: self.items,
             unaccessed: self.unaccessed.len() as u64,
             has_pins: self.has_pins,
             blocks: self.blocks,
@@ -649,7 +680,7 @@ mod tests {
     fn an_access_is_found_again_by_its_index() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("t.txt");
-        std::fs::write(&path, "# head\n4\n!pin 4\n5\n").unwrap();
+        fs::write(&path, "# head\n4\n!pin 4\n5\n").unwrap();
         let trace = Trace::open(&path).unwrap();
         assert_eq!(trace.place_of(0), Some(Place::Line(2)));
         assert_eq!(trace.place_of(1), Some(Place::Line(4)));
@@ -658,10 +689,27 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_becomes_shorter_or_longer_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.txt");
+        let options = LoadOptions { input: None, budget_bytes: 0 };
+        for changed in ["", "4\n5\n", "4\n5\n!pin 4\n4\n4\n"] {
+            fs::write(&path, "4\n5\n!pin 4\n4\n").unwrap();
+            let trace = Trace::load(&path, &options, &ProgressBar::hidden()).unwrap();
+            fs::write(&path, changed).unwrap();
+            let error = trace.replay(&mut Transcript { trace: &trace, items: Vec::new() }).unwrap_err();
+            assert!(
+                error.to_string().ends_with("the file changed while it was in use"),
+                "{changed:?}: {error}"
+            );
+        }
+    }
+
+    #[test]
     fn an_unpin_needs_a_pin() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("t.txt");
-        std::fs::write(&path, "4\n!pin 4\n!unpin 4\n!unpin 4\n").unwrap();
+        fs::write(&path, "4\n!pin 4\n!unpin 4\n!unpin 4\n").unwrap();
         let error = Trace::open(&path).unwrap_err();
         assert!(
             error.to_string().ends_with("line 4: expected a block that is pinned, found !unpin 4"),
