@@ -21,7 +21,7 @@
 //! | [`trace`] | formats of traces, read and written; the recording of a live run |
 //! | [`rounds`] | alternating rounds, and their median and spread |
 //! | [`output`] | tables, charts, the HTML page, bars of progress |
-//! | [`machine`] | the machine by itself: description, bare loop, processor time, data files |
+//! | [`machine`] | the machine by itself: description, bare loop, processor time, files of a run |
 //! | [`parallel`], [`random`] | tasks on threads, seeded random numbers |
 
 pub mod baselines;

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use bufpool_bench::commands::{self, Cli};
+use bufpool_bench::machine::temporary;
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -20,6 +21,9 @@ fn main() -> ExitCode {
             return if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS };
         }
     };
+    if let Err(error) = temporary::remove_on_signals() {
+        eprintln!("bufbench: a signal will leave temporary files behind: {error}");
+    }
     match commands::run(&cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if reader_left(&error) => ExitCode::SUCCESS,

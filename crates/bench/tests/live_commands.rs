@@ -3,8 +3,11 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use tempfile::TempDir;
 
@@ -121,6 +124,46 @@ fn a_recording_that_fails_leaves_what_was_there() {
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     assert!(fs::read_to_string(&trace).unwrap().lines().count() > 100);
     assert_eq!(names_in(folder.path()).len(), 2);
+}
+
+/// Tests in the background of a script may be started to ignore signals, which `env` undoes.
+#[test]
+fn a_signal_leaves_nothing_behind_and_is_seen_in_the_status() {
+    for (name, number) in [("INT", 2), ("TERM", 15), ("HUP", 1)] {
+        let folder = folder();
+        fs::write(folder.path().join("run.txt"), "1\n").unwrap();
+        let mut command = Command::new("env");
+        command.arg(format!("--default-signal={name}")).arg(env!("CARGO_BIN_EXE_bufbench"));
+        command.current_dir(folder.path()).args(["--direct", "prefer", "record", "--out", "run.txt"]);
+        command.args(["--workload", "btree", "--tuples", "50000000"]).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        // The trace that is begun, the data's folder, and the trace of before.
+        while names_in(folder.path()).len() < 3 {
+            assert!(child.try_wait().unwrap().is_none(), "it has work for minutes");
+            thread::sleep(Duration::from_millis(5));
+        }
+        let kill = Command::new("kill").args(["-s", name, &child.id().to_string()]).status().unwrap();
+        assert!(kill.success());
+        assert_eq!(child.wait().unwrap().signal(), Some(number), "{name}");
+        assert_eq!(names_in(folder.path()), ["run.txt"], "{name}");
+        assert_eq!(fs::read_to_string(folder.path().join("run.txt")).unwrap(), "1\n");
+    }
+}
+
+/// As `nohup` starts it.
+#[test]
+fn a_signal_that_is_ignored_stays_so() {
+    let folder = folder();
+    let mut command = Command::new("env");
+    command.args(["--ignore-signal=HUP", env!("CARGO_BIN_EXE_bufbench")]).current_dir(folder.path());
+    command.args(["--direct", "prefer", "live", "--workload", "btree", "--tuples", "20000"]);
+    let mut child = command.stdout(Stdio::null()).spawn().unwrap();
+    while names_in(folder.path()).is_empty() {
+        assert!(child.try_wait().unwrap().is_none(), "it makes a folder for its data");
+        thread::sleep(Duration::from_millis(1));
+    }
+    Command::new("kill").args(["-s", "HUP", &child.id().to_string()]).status().unwrap();
+    assert!(child.wait().unwrap().success());
 }
 
 #[test]

@@ -7,12 +7,15 @@ use anyhow::{Context, Result};
 use tempfile::TempDir;
 
 use crate::cli::Common;
+use crate::machine::temporary::Temporary;
 use crate::workload::{Database, Sizes};
 
 /// A new folder below `--dir`, which is made if it is not there, or below the current folder. Removed when
 /// dropped, unless `--keep` was given.
 pub struct DataFolder {
-    folder: TempDir,
+    path: PathBuf,
+    /// Removes it when dropped.
+    _temporary: Option<Temporary<TempDir>>,
     direct: bufpool::Direct,
     seed: u64,
 }
@@ -31,17 +34,18 @@ impl DataFolder {
             }
             None => env::current_dir().context("the current folder")?,
         };
-        let folder = tempfile::Builder::new()
-            .prefix("bufbench-data-")
-            .disable_cleanup(common.keep)
-            .tempdir_in(&parent)
-            .with_context(|| {
-                format!("make a folder for data files in {}: expected a writable folder", parent.display())
-            })?;
-        if common.keep {
-            eprintln!("data files stay in {}", folder.path().display());
-        }
-        Ok(Self { folder, direct: common.direct.option(), seed: common.seed })
+        let make = || tempfile::Builder::new().prefix("bufbench-data-").tempdir_in(&parent);
+        let folder = Temporary::new(make).with_context(|| {
+            format!("make a folder for data files in {}: expected a writable folder", parent.display())
+        })?;
+        let path = folder.path().to_owned();
+        let temporary = if common.keep {
+            eprintln!("data files stay in {}", folder.made.keep().display());
+            None
+        } else {
+            Some(folder)
+        };
+        Ok(Self { path, _temporary: temporary, direct: common.direct.option(), seed: common.seed })
     }
 
     /// An empty database in a folder of its own in this one.
@@ -49,7 +53,7 @@ impl DataFolder {
     /// # Errors
     /// If the folder cannot be made.
     pub fn database(&self, name: &str, sizes: Sizes, io: bufpool::Io) -> Result<Database> {
-        let path: PathBuf = self.folder.path().join(name);
+        let path = self.path.join(name);
         std::fs::create_dir(&path).with_context(|| format!("make the folder {}", path.display()))?;
         Ok(Database::new(path, sizes, self.seed, self.direct, io))
     }
@@ -61,6 +65,6 @@ impl DataFolder {
 
     /// Where it is.
     pub fn path(&self) -> &std::path::Path {
-        self.folder.path()
+        &self.path
     }
 }

@@ -18,9 +18,14 @@ pub fn with_peak_bytes<T>(work: impl FnOnce() -> T) -> (T, Option<u64>) {
 }
 
 fn status_bytes(name: &str) -> Option<u64> {
+    status_word(name)?.parse::<u64>().ok().map(|kilobytes| kilobytes << 10)
+}
+
+/// The first word of what the system tells of the process under `name`.
+pub(super) fn status_word(name: &str) -> Option<String> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-    line.split_whitespace().next()?.parse::<u64>().ok().map(|kilobytes| kilobytes << 10)
+    line.split_whitespace().next().map(str::to_owned)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use tempfile::NamedTempFile;
 
 use super::table::unwritable;
+use crate::machine::temporary::Temporary;
 
 /// A file that is written beside its path and put in place by [`finish`](Self::finish); without that, what
 /// was at the path stays as it was.
@@ -19,7 +20,7 @@ pub struct WholeFile {
 }
 
 enum Out {
-    Beside { file: NamedTempFile, target: PathBuf },
+    Beside { file: Temporary<NamedTempFile>, target: PathBuf },
     Through(File),
 }
 
@@ -46,9 +47,9 @@ impl WholeFile {
         let permissions = Permissions::from_mode(0o666);
         let mut builder = tempfile::Builder::new();
         builder.prefix(".bufbench-").permissions(permissions);
-        let file = builder.tempfile_in(folder.unwrap_or(Path::new(".")))?;
+        let file = Temporary::new(|| builder.tempfile_in(folder.unwrap_or(Path::new("."))))?;
         if let Some(existing) = existing {
-            file.as_file().set_permissions(existing.permissions())?;
+            file.made.as_file().set_permissions(existing.permissions())?;
         }
         Ok(Self { out: Out::Beside { file, target } })
     }
@@ -70,7 +71,7 @@ impl WholeFile {
     /// If it cannot be put there.
     pub fn finish(self) -> io::Result<()> {
         match self.out {
-            Out::Beside { file, target } => Ok(file.persist(target).map(drop)?),
+            Out::Beside { file, target } => Ok(file.made.persist(target).map(drop)?),
             Out::Through(_) => Ok(()),
         }
     }
@@ -89,7 +90,7 @@ impl WholeFile {
 impl Write for WholeFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.out {
-            Out::Beside { file, .. } => file.write(bytes),
+            Out::Beside { file, .. } => file.made.write(bytes),
             Out::Through(file) => file.write(bytes),
         }
     }

@@ -5,6 +5,7 @@ use bufpool::Direct;
 
 use crate::experiments::experiment::Context;
 use crate::experiments::finding::{Finding, Verdict};
+use crate::machine::temporary::Temporary;
 use crate::measure::programs::{
     Clock, Compared, build_file, compare_crossings, compare_faults, compare_replacements,
 };
@@ -20,7 +21,7 @@ const BUSY: &str =
     "the program costs more, or the machine is not quiet: see what the native policy is to itself";
 
 pub(super) fn a_fault(_: &Context) -> Result<Vec<Finding>> {
-    let folder = tempfile::tempdir().context("a folder for the file that is read")?;
+    let folder = Temporary::folder().context("a folder for the file that is read")?;
     let path = folder.path().join("faults.pages");
     build_file(&path, Direct::Off)?;
     let mut findings = Vec::new();

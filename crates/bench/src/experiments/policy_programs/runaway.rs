@@ -9,6 +9,7 @@ use bufpool_policies::{Allocation, ProgramStats};
 
 use crate::experiments::experiment::Context;
 use crate::experiments::finding::{Finding, Verdict};
+use crate::machine::temporary::Temporary;
 use crate::measure::programs::{Beside, build_file, compare_neighbours};
 use crate::random::Random;
 use crate::simulate::{By, Counts, Policy, Setup, TenantProgram, simulate};
@@ -159,7 +160,7 @@ fn mistake(trace: &Trace) -> Result<Finding> {
 /// What a neighbour waits for in a live pool. A program that runs away in each event of a kind is unloaded
 /// after a few; one that does so as seldom as is let pass goes on, and what that costs is told without a bar.
 fn waits() -> Result<Vec<Finding>> {
-    let folder = tempfile::tempdir().context("a folder for the file that is read")?;
+    let folder = Temporary::folder().context("a folder for the file that is read")?;
     let path = folder.path().join("neighbour.pages");
     build_file(&path, Direct::Off)?;
     let sound = Program::parse(&text("none", "ret c"))?;

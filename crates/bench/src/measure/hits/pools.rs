@@ -5,15 +5,17 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use bufpool::{Direct, File, FileOptions, Page, Pool, PoolOptions, Tenant};
 use bufpool_policies::program::Program;
+use tempfile::TempDir;
 
 use super::{Contender, contents, first_word};
+use crate::machine::temporary::Temporary;
 
 /// Pages that are brought in by one call.
 const READ_TOGETHER: usize = 256;
 
 /// A file of pages with their [`contents`], for pools to read. Removed in the end.
 pub struct PoolPages {
-    folder: tempfile::TempDir,
+    folder: Temporary<TempDir>,
     pages: u32,
     page_bytes: usize,
 }
@@ -25,7 +27,7 @@ impl PoolPages {
     ///
     /// If the file cannot be written.
     pub fn new(folder: &std::path::Path, pages: u32, page_bytes: usize) -> Result<Self> {
-        let folder = tempfile::tempdir_in(folder).context("a folder for the pages")?;
+        let folder = Temporary::new(|| tempfile::tempdir_in(folder)).context("a folder for the pages")?;
         let made = Self { folder, pages, page_bytes };
         let pool = PoolOptions::new().page_bytes(page_bytes).direct(Direct::Prefer).open()?;
         let file = pool.open_file(made.path(), FileOptions::new().create(true))?;
