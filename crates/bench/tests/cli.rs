@@ -394,6 +394,31 @@ fn gen_writes_the_same_trace_for_the_same_seed() {
     assert_eq!(head, ["!file 0 1023 data", "!priority 0 0 1023 0", "!policy 0 0 mru", "0\t1"]);
 }
 
+/// 2^40 of anything fit in no memory; each stream that keeps as many says so before it writes a line.
+#[test]
+fn gen_refuses_what_memory_cannot_hold() {
+    const MOST: u64 = 1 << 40;
+    for (stream, key) in [
+        ("c", "blocks"),
+        ("d", "blocks"),
+        ("f", "blocks"),
+        ("f'", "blocks"),
+        ("i", "blocks"),
+        ("zipf", "blocks"),
+        ("clients", "blocks"),
+        ("tenants", "blocks"),
+        ("hinted-pair", "passes"),
+        ("xds", "reads"),
+        ("xds-pair", "reads"),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("out.txt");
+        let refused = failure(&["gen", stream, "--set", &format!("{key}={MOST}"), "--out", text(&out)]);
+        assert!(refused.contains(&format!("--set {key}={MOST}: expected less")), "{stream}: {refused}");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+}
+
 #[test]
 fn plot_draws_every_policy_and_opt_and_leaves_the_table_alone() {
     let dir = tempfile::tempdir().unwrap();

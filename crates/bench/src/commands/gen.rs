@@ -8,7 +8,7 @@ use clap::Args;
 
 use crate::cli::Common;
 use crate::output::unwritable;
-use crate::streams::{self, Advice, Settings, Stream};
+use crate::streams::{self, Advice, SettingError, Settings, Stream};
 use crate::trace::Writer;
 
 /// Arguments of `bufbench gen`.
@@ -35,7 +35,8 @@ pub struct GenArgs {
 ///
 /// # Errors
 ///
-/// If the stream or a parameter does not exist, a value is out of range, or the output cannot be written.
+/// If the stream or a parameter does not exist, a value is out of range or asks for more memory than there
+/// is, or the output cannot be written.
 pub fn run(args: &GenArgs, common: &Common) -> Result<()> {
     let Some(stream) = streams::find(&args.name) else {
         let names: Vec<&str> = streams::all().map(|stream| stream.name).collect();
@@ -53,9 +54,13 @@ pub fn run(args: &GenArgs, common: &Common) -> Result<()> {
         Some(path) => Writer::create(path).with_context(|| unwritable(path))?,
         None => Writer::plain(io::stdout()),
     };
-    write(stream, &settings, args.advice, common.seed, writer).with_context(|| match &args.out {
-        Some(path) => unwritable(path),
-        None => "standard output: cannot be written".to_owned(),
+    let written = write(stream, &settings, args.advice, common.seed, writer);
+    written.or_else(|error| match error.downcast::<SettingError>() {
+        Ok(setting) => Err(setting.into()),
+        Err(error) => Err(error).with_context(|| match &args.out {
+            Some(path) => unwritable(path),
+            None => "standard output: cannot be written".to_owned(),
+        }),
     })
 }
 

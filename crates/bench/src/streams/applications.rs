@@ -151,6 +151,7 @@ pub(super) fn glimpse(settings: &Settings, script: &mut Script<'_>) -> io::Resul
     const INDEX_FILES: u64 = 4;
     let (index, articles) = (settings.count("index"), settings.count("articles"));
     let partitions = settings.count("partitions").min(articles);
+    settings.room("partitions", partitions, size_of::<u64>())?;
     let part = |number: u64, parts: u64, blocks: u64| number * blocks / parts;
     for file in 0..INDEX_FILES.min(index) {
         let files = INDEX_FILES.min(index);
@@ -240,6 +241,7 @@ fn postgres_join(settings: &Settings, script: &mut Script<'_>) -> io::Result<()>
 fn external_sort(settings: &Settings, script: &mut Script<'_>) -> io::Result<()> {
     let (blocks, memory) = (settings.count("blocks"), settings.count("memory"));
     let fan_in = settings.count("fan_in").max(2) as usize;
+    settings.room("blocks", blocks.div_ceil(memory), size_of::<Range<u64>>())?;
     script.file(0, blocks, "input")?;
     if script.is_smart() {
         script.policy(-1, Mru)?;
@@ -247,7 +249,7 @@ fn external_sort(settings: &Settings, script: &mut Script<'_>) -> io::Result<()>
         script.priority(0, blocks, -1)?;
     }
     let mut next_free = blocks;
-    let mut runs = VecDeque::new();
+    let mut runs = VecDeque::<Range<u64>>::new();
     for first in (0..blocks).step_by(memory as usize) {
         let end = (first + memory).min(blocks);
         (first..end).try_for_each(|block| read_and_forget(script, block, 1, 1))?;

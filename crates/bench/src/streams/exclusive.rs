@@ -67,7 +67,7 @@ fn cyclic(settings: &Settings, script: &mut Script<'_>) -> io::Result<()> {
 }
 
 fn clients(settings: &Settings, script: &mut Script<'_>) -> io::Result<()> {
-    let zipf = Weighted::zipf(settings.count("blocks"), settings.real("alpha"));
+    let zipf = Weighted::zipf(settings.kept::<f64>("blocks")?, settings.real("alpha"));
     match settings.count("lag") {
         0 => disjoint_clients(settings, script, &zipf),
         lag => lagging_clients(settings, script, &zipf, lag),

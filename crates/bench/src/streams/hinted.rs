@@ -144,12 +144,14 @@ fn glimpse(settings: &Settings, script: &mut Script<'_>) -> io::Result<()> {
 
 fn pair(settings: &Settings, script: &mut Script<'_>) -> io::Result<()> {
     let blocks = settings.count("blocks");
-    let hinted = (0..settings.count("passes")).flat_map(|_| 0..blocks);
+    let passes = settings.count("passes");
+    settings.room("passes", passes.saturating_mul(blocks), size_of::<u64>())?;
+    let hinted = (0..passes).flat_map(|_| 0..blocks);
     side_by_side(settings, script, hinted.collect())
 }
 
 fn xds_pair(settings: &Settings, script: &mut Script<'_>) -> io::Result<()> {
-    let hinted = xds::blocks(settings, script);
+    let hinted = xds::blocks(settings, script)?;
     side_by_side(settings, script, hinted)
 }
 

@@ -132,7 +132,7 @@ fn plain_loop(settings: &Settings, script: &mut Script<'_>) -> io::Result<()> {
 }
 
 fn loop_of_shuffled_runs(settings: &Settings, script: &mut Script<'_>) -> io::Result<()> {
-    let mut blocks: Vec<u64> = (1..=settings.count("blocks")).collect();
+    let mut blocks: Vec<u64> = (1..=settings.kept::<u64>("blocks")?).collect();
     for _ in 0..settings.count("passes") {
         for run in blocks.chunks_mut(settings.count("run") as usize) {
             script.random.shuffle(run);
@@ -143,7 +143,7 @@ fn loop_of_shuffled_runs(settings: &Settings, script: &mut Script<'_>) -> io::Re
 }
 
 fn loop_in_random_order(settings: &Settings, script: &mut Script<'_>) -> io::Result<()> {
-    let mut blocks: Vec<u64> = (1..=settings.count("blocks")).collect();
+    let mut blocks: Vec<u64> = (1..=settings.kept::<u64>("blocks")?).collect();
     script.random.shuffle(&mut blocks);
     for _ in 0..settings.count("passes") {
         blocks.iter().try_for_each(|&block| script.access(block, 1))?;
@@ -161,12 +161,12 @@ pub(super) fn uniform(settings: &Settings, script: &mut Script<'_>) -> io::Resul
 }
 
 fn linear(settings: &Settings, script: &mut Script<'_>) -> io::Result<()> {
-    let blocks = settings.count("blocks");
+    let blocks = settings.kept::<f64>("blocks")?;
     draw(settings, script, &Weighted::new((1..=blocks).rev().map(|weight| weight as f64)))
 }
 
 fn zipf(settings: &Settings, script: &mut Script<'_>) -> io::Result<()> {
-    draw(settings, script, &Weighted::zipf(settings.count("blocks"), settings.real("alpha")))
+    draw(settings, script, &Weighted::zipf(settings.kept::<f64>("blocks")?, settings.real("alpha")))
 }
 
 fn draw(settings: &Settings, script: &mut Script<'_>, weighted: &Weighted) -> io::Result<()> {
@@ -191,7 +191,7 @@ fn loop_with_hot_blocks(settings: &Settings, script: &mut Script<'_>) -> io::Res
 }
 
 fn shuffled_passes(settings: &Settings, script: &mut Script<'_>) -> io::Result<()> {
-    let mut blocks: Vec<u64> = (1..=settings.count("blocks")).collect();
+    let mut blocks: Vec<u64> = (1..=settings.kept::<u64>("blocks")?).collect();
     for _ in 0..settings.count("passes") {
         script.random.shuffle(&mut blocks);
         blocks.iter().try_for_each(|&block| script.access(block, 1))?;

@@ -117,6 +117,7 @@ fn writer(settings: &Settings, script: &mut Script<'_>) -> io::Result<()> {
 
 fn tree_lookups(settings: &Settings, script: &mut Script<'_>) -> io::Result<()> {
     let nodes = settings.count("nodes");
+    settings.room("nodes", nodes, NODE_BYTES_MAX)?;
     let mut tree = Tree::by_random_insertion(nodes as usize, &mut script.random);
     tree.lay_out(settings.count("nodes_a_page") as usize, settings.count("breadth_first") == 1);
     let data = tree.page_levels.len() as u64;
@@ -142,6 +143,9 @@ fn tree_lookups(settings: &Settings, script: &mut Script<'_>) -> io::Result<()> 
     }
     Ok(())
 }
+
+/// Memory that a node takes while pages are laid out: five numbers, and a slice where each has its own page.
+const NODE_BYTES_MAX: usize = 5 * size_of::<u32>() + size_of::<&[u32]>();
 
 /// A binary search tree. Nodes are numbered in order of insertion, levels from 1, the root's.
 struct Tree {

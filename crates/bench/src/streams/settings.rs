@@ -1,6 +1,6 @@
 //! Values for the parameters of a stream.
 
-use std::{error, fmt};
+use std::{error, fmt, io};
 
 use super::stream::{Parameter, Stream};
 
@@ -44,6 +44,32 @@ impl Settings {
         self.values[at] as u64
     }
 
+    /// As [`count`](Self::count), of things that the stream keeps in memory, a `T` each.
+    ///
+    /// # Errors
+    ///
+    /// If there is no room for them, with a [`SettingError`] in it.
+    pub(super) fn kept<T>(&self, key: &str) -> io::Result<u64> {
+        let count = self.count(key);
+        self.room(key, count, size_of::<T>())?;
+        Ok(count)
+    }
+
+    /// Fails if there is no room in memory for as many `items` as the value of the parameter `key` asks for.
+    ///
+    /// # Errors
+    ///
+    /// A [`SettingError`], in one of the system's.
+    pub(super) fn room(&self, key: &str, items: u64, item_bytes: usize) -> io::Result<()> {
+        let bytes = items.checked_mul(item_bytes as u64).and_then(|bytes| usize::try_from(bytes).ok());
+        if bytes.is_some_and(|bytes| Vec::<u8>::new().try_reserve_exact(bytes).is_ok()) {
+            return Ok(());
+        }
+        let assignment = format!("{key}={}", self.count(key));
+        let expected = format!("less, as {items} times {item_bytes} bytes of memory are not to be had");
+        Err(io::Error::new(io::ErrorKind::OutOfMemory, SettingError { assignment, expected }))
+    }
+
     /// The value of a parameter.
     ///
     /// # Panics
@@ -77,7 +103,7 @@ impl Parameter {
     }
 }
 
-/// A setting that does not fit the stream.
+/// A setting that does not fit the stream, or the memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SettingError {
     assignment: String,

@@ -21,7 +21,7 @@ pub(super) static ALL: &[Stream] = &[Stream {
 }];
 
 fn tenants(settings: &Settings, script: &mut Script<'_>) -> io::Result<()> {
-    let blocks = settings.count("blocks");
+    let blocks = settings.kept::<f64>("blocks")?;
     let tenants = settings.count("tenants").min(blocks);
     let zipf = Weighted::zipf(blocks, settings.real("alpha"));
     let places = Permutation::new(blocks, script.random.bits());

@@ -70,14 +70,16 @@ impl Plane {
 }
 
 /// The blocks of the stream, in order.
-pub(super) fn blocks(settings: &Settings, script: &mut Script<'_>) -> Vec<u64> {
+pub(super) fn blocks(settings: &Settings, script: &mut Script<'_>) -> io::Result<Vec<u64>> {
+    let reads = settings.count("reads").saturating_mul(settings.count("runs"));
+    settings.room("reads", reads, size_of::<u64>())?;
     let slices = if settings.count("crossing") == 1 { crossing_slices } else { slices_apart };
     let runs = 0..settings.count("runs");
-    runs.flat_map(|run| {
+    let blocks = runs.flat_map(|run| {
         let volume = run * PLANES * PLANE_BLOCKS;
         slices(settings, &mut script.random).into_iter().map(move |block| volume + block)
-    })
-    .collect()
+    });
+    Ok(blocks.collect())
 }
 
 /// How many of `whole` are the slice's of this number.
@@ -150,7 +152,7 @@ fn distinct_blocks(slices: &[Plane], height: f64) -> u64 {
 
 pub(super) fn slices(settings: &Settings, script: &mut Script<'_>) -> io::Result<()> {
     super::hinted::begin(settings, script)?;
-    let blocks = blocks(settings, script);
+    let blocks = blocks(settings, script)?;
     blocks.into_iter().try_for_each(|block| script.access(block, 1))
 }
 
