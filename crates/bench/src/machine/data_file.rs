@@ -1,6 +1,7 @@
 //! A data file of pages, written in full, as measurements and the bare loop want it.
 
 use std::fs::{File, OpenOptions};
+use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -28,13 +29,54 @@ pub fn build(path: &Path, pages: u64, direct: Direct) -> Result<()> {
     writer.file().sync_all().with_context(|| format!("fsync {}", path.display()))
 }
 
-/// Opens the file at `path` as the bare loop wants it.
+/// Opens the file at `path` as the bare loop wants it; like a pool's, it goes through the page cache where
+/// direct I/O is preferred and impossible.
 ///
 /// # Errors
-/// As the file system's.
+/// As the file system's; where direct I/O is required and impossible, with advice.
 pub fn open(path: &Path, direct: Direct) -> Result<File> {
-    let flags = if direct == Direct::Off { 0 } else { libc::O_DIRECT };
+    let what = || format!("open {} for the bare loop", path.display());
+    if direct == Direct::Off {
+        return open_with(path, 0).with_context(what);
+    }
+    match open_with(path, libc::O_DIRECT) {
+        // What a file system says that knows no direct I/O.
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => match direct {
+            Direct::Prefer => open_with(path, 0).with_context(what),
+            _ => Err(error).with_context(|| not_direct(path.parent().unwrap_or(path))),
+        },
+        opened => opened.with_context(what),
+    }
+}
+
+fn open_with(path: &Path, flags: i32) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    let opened = options.read(true).write(true).create(true).truncate(false).custom_flags(flags).open(path);
-    opened.with_context(|| format!("open {} for the bare loop", path.display()))
+    options.read(true).write(true).create(true).truncate(false).custom_flags(flags).open(path)
+}
+
+/// What to do where direct I/O is required and impossible.
+pub fn not_direct(folder: &Path) -> String {
+    format!(
+        "direct I/O is not possible in {}: choose a folder on another file system with --dir, or allow the page cache \
+         with --direct prefer",
+        folder.display()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The files of `/proc` know no direct I/O.
+    #[test]
+    fn direct_io_that_is_preferred_can_be_done_without() {
+        let path = Path::new("/proc/self/comm");
+        assert!(open(path, Direct::Off).is_ok());
+        assert!(open(path, Direct::Prefer).is_ok());
+        let message = open(path, Direct::Require).unwrap_err().to_string();
+        assert!(
+            message.contains("not possible in /proc/self") && message.contains("--direct prefer"),
+            "{message}"
+        );
+    }
 }

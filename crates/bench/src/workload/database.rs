@@ -236,13 +236,11 @@ impl Database {
     }
 
     fn advice(&self, error: &bufpool::Error) -> String {
-        let directory = self.directory.display();
         match error.kind() {
-            bufpool::ErrorKind::IoUnavailable | bufpool::ErrorKind::Alignment => format!(
-                "direct I/O is not possible in {directory}: choose a folder on another file system with --dir, \
-                 or allow the page cache with --direct prefer"
-            ),
-            _ => format!("open a data file in {directory}"),
+            bufpool::ErrorKind::IoUnavailable | bufpool::ErrorKind::Alignment => {
+                data_file::not_direct(&self.directory)
+            }
+            _ => format!("open a data file in {}", self.directory.display()),
         }
     }
 
