@@ -434,6 +434,31 @@ fn plot_draws_every_policy_and_opt_and_leaves_the_table_alone() {
     }
 }
 
+/// `/dev/full` can be opened, and refuses what is written.
+#[test]
+fn a_plot_that_cannot_be_written_is_found_before_the_work_or_does_not_cost_the_table() {
+    let early =
+        ["sim", "--trace", "no/such.txt", "--policy", "lru", "--frames", "1", "--plot", "no/such.svg"];
+    assert!(failure(&early).contains("no/such.svg: cannot be written, expected a path"));
+    let paper = failure(&["paper", "--experiment", "a7", "--report", "no/such.html"]);
+    assert!(paper.contains("no/such.html: cannot be written, expected a path"), "{paper}");
+    let dir = tempfile::tempdir().unwrap();
+    let trace = write(&dir, "t.txt", "1\n2\n1\n");
+    let sim = ["sim", "--trace", text(&trace), "--policy", "lru", "--frames", "2", "--format", "csv"];
+    let table = stdout(&sim);
+    let misses = ["misses", "--threads", "1", "--hits", "0", "--frames", "1024", "--misses", "64"];
+    let misses = [&misses[..], &["--rounds", "1", "--scheme", "lru", "--format", "csv"]].concat();
+    for (arguments, is_table) in [
+        (&sim[..], &(|printed: &str| printed == table) as &dyn Fn(&str) -> bool),
+        (&misses, &|printed| printed.starts_with("scheme,threads,")),
+    ] {
+        let output = bufbench(&[arguments, &["--plot", "/dev/full"]].concat());
+        assert_eq!(output.status.code(), Some(1));
+        assert!(is_table(&String::from_utf8(output.stdout).unwrap()), "{arguments:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("/dev/full: cannot be written"));
+    }
+}
+
 /// A point of a recorded baseline, worked out by hand: LRU misses always in a loop of 4 over 3 frames.
 #[test]
 fn what_call_sites_are_worth_is_found_at_the_recorded_points() {

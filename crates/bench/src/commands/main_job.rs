@@ -1,7 +1,7 @@
 //! The main job: every workload on real files, under each scheme, beside what the best possible policy would
 //! read.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -13,7 +13,7 @@ use crate::cli::{Backend, Common};
 use crate::machine::Machine;
 use crate::output::plot::{self, Bars, Curves, Series};
 use crate::output::report::Report;
-use crate::output::{Cell, Table, unwritable};
+use crate::output::{Cell, Table, WholeFile, unwritable};
 use crate::workload::{
     self, Bound, Database, Measurement, Memory, RunOptions, SCHEMES, Scheme, Sizes, WORKLOADS, Workload,
 };
@@ -78,6 +78,9 @@ pub fn run(args: &MainJobArgs, common: &Common) -> Result<()> {
     for (name, fact) in Machine::look(folder.path()).facts() {
         eprintln!("{name}: {fact}");
     }
+    let beside = || common.dir.clone().unwrap_or_default().join("bufbench-report.html");
+    let path = args.report.clone().unwrap_or_else(beside);
+    let file = WholeFile::begin(&path)?;
     let sizes = if args.quick { Sizes::QUICK } else { Sizes::DEFAULT };
     let database = folder.database("wisconsin", sizes, args.backend.io())?;
     let options = RunOptions {
@@ -99,7 +102,10 @@ pub fn run(args: &MainJobArgs, common: &Common) -> Result<()> {
         }
     }
     table.print(common.format)?;
-    write_report(&table, depths, args, common, folder.path())
+    let page = report(&table, depths);
+    page.write(file, folder.path()).with_context(|| unwritable(&path))?;
+    eprintln!("report: {}", path.display());
+    Ok(())
 }
 
 /// Runs a workload under some schemes, and adds a row for each. Returns the runs with their schemes' names.
@@ -130,15 +136,7 @@ fn depth_curve(workload: &dyn Workload, run: &Measurement) -> Series {
 }
 
 /// The table and its charts as a page.
-fn write_report(
-    table: &Table,
-    depths: Vec<Series>,
-    args: &MainJobArgs,
-    common: &Common,
-    data: &Path,
-) -> Result<()> {
-    let beside = || common.dir.clone().unwrap_or_default().join("bufbench-report.html");
-    let path = args.report.clone().unwrap_or_else(beside);
+fn report(table: &Table, depths: Vec<Series>) -> Report {
     let mut report = Report::new("Workloads on real pages");
     report.paragraph(
         "Each workload runs cold, with the same memory, under each scheme. Reads are pages read from the device; opt is \
@@ -155,9 +153,7 @@ fn write_report(
         }));
     }
     report.table(table);
-    report.write(&path, data).with_context(|| unwritable(&path))?;
-    eprintln!("report: {}", path.display());
-    Ok(())
+    report
 }
 
 /// A group of bars a workload, a bar a scheme if there is a row, and one more for the bound.

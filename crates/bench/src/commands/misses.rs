@@ -1,6 +1,5 @@
 //! `bufbench misses`: what a miss costs without a device, and what several threads make of it.
 
-use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
@@ -9,7 +8,7 @@ use clap::Args;
 use crate::cli::Common;
 use crate::measure::misses::{Contender, Drawing, Network, TWO_POOLS, Turn, contenders, turn};
 use crate::output::plot::{self, Curves, Series};
-use crate::output::{Cell, Format, Table, unwritable};
+use crate::output::{Cell, Format, Table, WholeFile, unwritable};
 use crate::rounds::{ROUNDS, Spread, alternate_often};
 use crate::workload::Scheme;
 
@@ -107,6 +106,7 @@ pub fn run(args: &MissesArgs, common: &Common) -> Result<()> {
     let mut table = Table::new(COLUMNS);
     let mut predicted = Table::new(PREDICTED_COLUMNS);
     let mut charts = Vec::new();
+    let plot = args.plot.as_deref().map(WholeFile::begin).transpose()?;
     for &hit_percent in &args.hits {
         let mut contenders = contenders(&args.scheme, args.frames)?;
         let names: Vec<String> = contenders.iter().map(|one| one.name()).collect();
@@ -126,15 +126,15 @@ pub fn run(args: &MissesArgs, common: &Common) -> Result<()> {
         }
         charts.push(chart(&contenders, &lines, hit_percent));
     }
-    if let Some(path) = &args.plot {
-        fs::write(path, plot::stacked(&charts)).with_context(|| unwritable(path))?;
-    }
     // One document is printed where a program reads it.
     if args.predict.is_empty() || common.format == Format::Table {
         table.print(common.format)?;
     }
     if !args.predict.is_empty() {
         predicted.print(common.format)?;
+    }
+    if let Some((file, path)) = plot.zip(args.plot.as_ref()) {
+        file.finish_with(&plot::stacked(&charts)).with_context(|| unwritable(path))?;
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use crate::cli::Common;
 use crate::experiments::{self, Context, Experiment, Finding, Verdict, application_control};
 use crate::output::progress;
 use crate::output::report::Report;
-use crate::output::{Cell, Table, unwritable};
+use crate::output::{Cell, Table, WholeFile, unwritable};
 
 /// Arguments of `bufbench paper`.
 #[derive(Args, Debug)]
@@ -30,6 +30,7 @@ pub struct PaperArgs {
 /// If there is no such experiment, a simulation cannot be carried out, or the report cannot be written.
 pub fn run(args: &PaperArgs, common: &Common) -> Result<()> {
     let chosen = choose(args.experiment.as_deref())?;
+    let file = args.report.as_deref().map(WholeFile::begin).transpose()?;
     let context = Context { seed: common.seed, jobs: common.jobs() };
     let bar = progress::bar("experiments", chosen.len() as u64, "done");
     let mut findings = Vec::new();
@@ -42,7 +43,7 @@ pub fn run(args: &PaperArgs, common: &Common) -> Result<()> {
     let table = table(&findings);
     table.print(common.format)?;
     eprintln!("bufbench: {}", tally(&findings));
-    if let Some(path) = &args.report {
+    if let Some((file, path)) = file.zip(args.report.as_ref()) {
         let mut report = Report::new("Published experiments");
         report.paragraph(&tally(&findings));
         if chosen.iter().any(|experiment| experiment.id.starts_with('A')) {
@@ -51,7 +52,7 @@ pub fn run(args: &PaperArgs, common: &Common) -> Result<()> {
         }
         report.heading("Findings");
         report.table(&table);
-        report.write(path, Path::new(".")).with_context(|| unwritable(path))?;
+        report.write(file, Path::new(".")).with_context(|| unwritable(path))?;
     }
     Ok(())
 }

@@ -16,7 +16,7 @@ use super::sim_tier::{LatencyFlag, TIER_COLUMNS, TierFlag, tier_cells};
 use crate::cli::Common;
 use crate::output::plot::{self, Curves, Series};
 use crate::output::progress;
-use crate::output::{Cell, Table, unwritable};
+use crate::output::{Cell, Table, WholeFile, unwritable};
 use crate::parallel;
 use crate::simulate::machine::{MachineOptions, MachinePolicy};
 use crate::simulate::{self, By, Counts, NextUses, Outcome, Policy, Setup, SimError};
@@ -216,6 +216,7 @@ pub fn run(args: &SimArgs, common: &Common) -> Result<()> {
     let columns: Vec<&str> = args.by.map(|_| "key").into_iter().chain(COLUMNS).chain(TIER_COLUMNS).collect();
     let mut table = Table::new(&columns);
     let mut charts = Vec::new();
+    let plot = args.plot.as_deref().map(WholeFile::begin).transpose()?;
     for path in &args.traces {
         let trace = load(path, args)?;
         let runs = runs(args, common, &trace)?;
@@ -227,10 +228,10 @@ pub fn run(args: &SimArgs, common: &Common) -> Result<()> {
             charts.push(chart(&trace, &runs, &outcomes));
         }
     }
-    if let Some(path) = &args.plot {
-        fs::write(path, plot::stacked(&charts)).with_context(|| unwritable(path))?;
-    }
     table.print(common.format)?;
+    if let Some((file, path)) = plot.zip(args.plot.as_ref()) {
+        file.finish_with(&plot::stacked(&charts)).with_context(|| unwritable(path))?;
+    }
     Ok(())
 }
 

@@ -2,9 +2,10 @@
 //! from anywhere else.
 
 use std::fmt::Write as _;
+use std::io;
 use std::path::Path;
-use std::{fs, io};
 
+use super::WholeFile;
 use super::table::{Cell, Table};
 use crate::machine::Machine;
 
@@ -92,8 +93,8 @@ impl Report {
     /// # Errors
     ///
     /// If the file cannot be written.
-    pub fn write(&self, path: &Path, data_dir: &Path) -> io::Result<()> {
-        fs::write(path, self.html(&Machine::look(data_dir)))
+    pub fn write(&self, file: WholeFile, data_dir: &Path) -> io::Result<()> {
+        file.finish_with(&self.html(&Machine::look(data_dir)))
     }
 
     fn push(&mut self, html: &str) {
