@@ -4,16 +4,18 @@
 //! differ in dashes and marks too, and bars carry their numbers, so that charts survive a black-and-white
 //! printer.
 
+use std::ops::Range;
+
 use plotters::chart::{ChartBuilder, ChartContext};
 use plotters::coord::Shift;
 use plotters::coord::combinators::{BindKeyPoints, IntoLogRange};
-use plotters::coord::ranged1d::{Ranged, ValueFormatter};
+use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged, ValueFormatter};
 use plotters::coord::types::RangedCoordf64;
 use plotters::drawing::{DrawingArea, DrawingAreaErrorKind, IntoDrawingArea};
 use plotters::element::{DashedPathElement, PathElement, Polygon, Rectangle, Text};
 use plotters::prelude::{Cartesian2d, Circle, Color, IntoFont, RGBColor, SVGBackend, ShapeStyle};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use plotters::style::{BLACK, TextStyle, WHITE};
+use plotters::style::{BLACK, FontTransform, TextStyle, WHITE};
 
 /// Okabe and Ito's colours without yellow, which is too light for lines on white.
 const COLOURS: [RGBColor; 7] = [
@@ -35,6 +37,13 @@ const HEIGHT: u32 = 460;
 const LEGEND_MARK_WIDTH: u32 = 60;
 const LETTER_WIDTH: u32 = 9;
 const TEXT_PIXELS: i32 = 16;
+/// Of the numbers on bars, and about the width of a digit.
+const NUMBER_PIXELS: i32 = 10;
+const DIGIT_WIDTH: i32 = 6;
+/// A bar carries its number upright: a line of it and a gap.
+const BAR_WIDTH_MIN: u32 = 13;
+/// Beside the outermost groups of bars.
+const BARS_SIDE: i32 = 30;
 
 /// A named curve.
 #[derive(Clone, PartialEq, Debug)]
@@ -76,26 +85,29 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// A chart of curves.
 pub fn curves(chart: &Curves) -> String {
-    svg(HEIGHT, |root| draw_curves(chart, root))
+    svg(WIDTH, HEIGHT, |root| draw_curves(chart, root))
 }
 
 /// Charts of curves below each other.
 pub fn stacked(charts: &[Curves]) -> String {
-    svg(HEIGHT * charts.len().max(1) as u32, |root| {
+    svg(WIDTH, HEIGHT * charts.len().max(1) as u32, |root| {
         let panels = root.split_evenly((charts.len().max(1), 1));
         charts.iter().zip(&panels).try_for_each(|(chart, panel)| draw_curves(chart, panel))
     })
 }
 
-/// A chart of grouped bars.
+/// A chart of grouped bars, as wide as it takes for each to carry its number.
 pub fn bars(chart: &Bars) -> String {
-    svg(HEIGHT, |root| draw_bars(chart, root))
+    let columns = (chart.names.len() * chart.groups.len()) as u32;
+    // A fifth of each group is the gap to the next.
+    let least = columns * BAR_WIDTH_MIN * 5 / 4 + 2 * BARS_SIDE as u32;
+    svg(WIDTH.max(least), HEIGHT, |root| draw_bars(chart, root))
 }
 
-fn svg(height: u32, draw: impl FnOnce(&Area<'_>) -> Drawing) -> String {
+fn svg(width: u32, height: u32, draw: impl FnOnce(&Area<'_>) -> Drawing) -> String {
     let mut text = String::new();
     {
-        let root = SVGBackend::with_string(&mut text, (WIDTH, height)).into_drawing_area();
+        let root = SVGBackend::with_string(&mut text, (width, height)).into_drawing_area();
         let drawn = root.fill(&WHITE).and_then(|()| draw(&root)).and_then(|()| root.present());
         drawn.expect("drawing into memory does not fail");
     }
@@ -131,7 +143,7 @@ fn draw_curves(chart: &Curves, area: &Area<'_>) -> Drawing {
     } else {
         let margin = (x_max - least_x).max(x_max * 0.1) * 0.04;
         let x = (least_x - margin).max(0.0)..x_max + margin;
-        draw_in(chart, builder.build_cartesian_2d(x, 0.0..y_max)?)?;
+        draw_in(chart, builder.build_cartesian_2d(Whole(x.into()), 0.0..y_max)?)?;
     }
     draw_legend(chart, &legend)
 }
@@ -175,9 +187,43 @@ where
     Ok(())
 }
 
-/// 1, 2 and 5 times each power of ten in the range.
-fn logarithmic_ticks(range: &std::ops::Range<f64>) -> Vec<f64> {
-    let decades = range.start.log10().floor() as i32..=range.end.log10().ceil() as i32;
+/// An axis with ticks at whole numbers.
+struct Whole(RangedCoordf64);
+
+impl Ranged for Whole {
+    type FormatOption = DefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
+        self.0.map(value, limit)
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
+        if hint.weight().allow_light_points() { Vec::new() } else { whole_ticks(&self.0.range()) }
+    }
+
+    fn range(&self) -> Range<f64> {
+        self.0.range()
+    }
+}
+
+/// Whole numbers in the range, a step apart that is 1, 2 or 5 times a power of ten: labels are whole.
+fn whole_ticks(range: &Range<f64>) -> Vec<f64> {
+    /// So many labels of seven digits fit beside each other.
+    const STEPS_MAX: f64 = 8.0;
+    let steps = (0..).flat_map(|decade| [1.0, 2.0, 5.0].map(|digit| digit * 10_f64.powi(decade)));
+    let fits = |step: &f64| (range.end - range.start) / step <= STEPS_MAX;
+    let step = steps.take(3 * 308).find(fits).expect("a step as large as any range");
+    let first = (range.start / step).ceil();
+    (0..=STEPS_MAX as u32)
+        .map(|at| (first + f64::from(at)) * step)
+        .filter(|tick| range.contains(tick))
+        .collect()
+}
+
+/// 1, 2 and 5 times each power of ten in the range, from 1 on: labels are whole.
+fn logarithmic_ticks(range: &Range<f64>) -> Vec<f64> {
+    let decades = (range.start.log10().floor() as i32).max(0)..=range.end.log10().ceil() as i32;
     let ticks = decades.flat_map(|decade| [1.0, 2.0, 5.0].map(|digit| digit * 10_f64.powi(decade)));
     ticks.filter(|tick| range.contains(tick)).collect()
 }
@@ -246,32 +292,25 @@ fn draw_legend(chart: &Curves, area: &Area<'_>) -> Drawing {
 
 fn draw_bars(chart: &Bars, area: &Area<'_>) -> Drawing {
     const BOTTOM_PIXELS: i32 = 64;
-    const TOP_PIXELS: i32 = 84;
-    const SIDE_PIXELS: i32 = 30;
     let (width, height) = area.dim_in_pixel();
     let (width, height) = (width as i32, height as i32);
     let centred = |pixels, vertical| text_style(pixels).pos(Pos::new(HPos::Center, vertical));
     area.draw(&Text::new(chart.title.clone(), (width / 2, 10), centred(TEXT_PIXELS + 4, VPos::Top)))?;
-    let left = text_style(TEXT_PIXELS - 2).pos(Pos::new(HPos::Left, VPos::Top));
-    // Names in rows of four.
-    let step = ((width - 2 * SIDE_PIXELS) / chart.names.len().clamp(1, 4) as i32).min(200);
-    for (at, name) in (0..).zip(&chart.names) {
-        let (x, y) = (SIDE_PIXELS + at % 4 * step, 38 + at / 4 * 20);
-        area.draw(&Rectangle::new([(x, y), (x + 12, y + 12)], bar_colour(at).filled()))?;
-        area.draw(&Text::new(name.clone(), (x + 18, y), left.clone()))?;
-    }
+    let below_names = draw_bar_names(chart, area)?;
     let most = chart.groups.iter().flat_map(|(_, values)| values).copied().fold(1e-9, f64::max);
     let base = height - BOTTOM_PIXELS;
-    let group_width = (width - 2 * SIDE_PIXELS) / chart.groups.len().max(1) as i32;
+    let group_width = (width - 2 * BARS_SIDE) / chart.groups.len().max(1) as i32;
     let bar_width = (group_width * 4 / 5) / chart.names.len().max(1) as i32;
+    let numbers = Numbers::on(chart, bar_width);
+    let highest = base - below_names - numbers.height;
     for (group, (name, values)) in (0..).zip(&chart.groups) {
-        let begin = SIDE_PIXELS + group * group_width + group_width / 10;
+        let begin = BARS_SIDE + group * group_width + group_width / 10;
         for (bar, value) in (0..).zip(values).filter(|(_, value)| !value.is_nan()) {
             let x = begin + bar * bar_width;
-            let top = base - (value / most * f64::from(base - TOP_PIXELS - 16)) as i32;
+            let top = base - (value / most * f64::from(highest)) as i32;
             area.draw(&Rectangle::new([(x, top), (x + bar_width - 2, base)], bar_colour(bar).filled()))?;
-            let number = Text::new(short(*value), (x + bar_width / 2, top - 2), centred(10, VPos::Bottom));
-            area.draw(&number)?;
+            let middle = x + (bar_width - 2) / 2;
+            area.draw(&Text::new(short(*value), (middle, top - 2), numbers.style.clone()))?;
         }
         // Long names take two lines, cut at the hyphen nearest the middle.
         let middle = begin + group_width * 2 / 5;
@@ -279,7 +318,43 @@ fn draw_bars(chart: &Bars, area: &Area<'_>) -> Drawing {
             area.draw(&Text::new(part, (middle, base + 6 + 15 * line), centred(12, VPos::Top)))?;
         }
     }
-    area.draw(&PathElement::new([(SIDE_PIXELS, base), (width - SIDE_PIXELS, base)], BLACK.stroke_width(1)))
+    area.draw(&PathElement::new([(BARS_SIDE, base), (width - BARS_SIDE, base)], BLACK.stroke_width(1)))
+}
+
+/// The names of bars in rows of four; returns where the rows end.
+fn draw_bar_names(chart: &Bars, area: &Area<'_>) -> Result<i32, DrawingAreaErrorKind<std::io::Error>> {
+    const TOP_PIXELS: i32 = 38;
+    const ROW_PIXELS: i32 = 20;
+    let width = area.dim_in_pixel().0 as i32;
+    let left = text_style(TEXT_PIXELS - 2).pos(Pos::new(HPos::Left, VPos::Top));
+    let step = ((width - 2 * BARS_SIDE) / chart.names.len().clamp(1, 4) as i32).min(200);
+    for (at, name) in (0..).zip(&chart.names) {
+        let (x, y) = (BARS_SIDE + at % 4 * step, TOP_PIXELS + at / 4 * ROW_PIXELS);
+        area.draw(&Rectangle::new([(x, y), (x + 12, y + 12)], bar_colour(at).filled()))?;
+        area.draw(&Text::new(name.clone(), (x + 18, y), left.clone()))?;
+    }
+    Ok(TOP_PIXELS + chart.names.len().div_ceil(4) as i32 * ROW_PIXELS)
+}
+
+/// How the numbers on bars are written.
+struct Numbers {
+    style: TextStyle<'static>,
+    height: i32,
+}
+
+impl Numbers {
+    /// Across where the longest fits on a bar, else upright, from the bar's end on.
+    fn on(chart: &Bars, bar_width: i32) -> Self {
+        let values = chart.groups.iter().flat_map(|(_, values)| values).filter(|value| !value.is_nan());
+        let longest = DIGIT_WIDTH * values.map(|value| short(*value).len() as i32).max().unwrap_or(0);
+        let font = ("sans-serif", NUMBER_PIXELS).into_font();
+        if longest <= bar_width {
+            let style = font.color(&BLACK).pos(Pos::new(HPos::Center, VPos::Bottom));
+            return Self { style, height: NUMBER_PIXELS + 6 };
+        }
+        let upright = font.transform(FontTransform::Rotate270);
+        Self { style: upright.color(&BLACK).pos(Pos::new(HPos::Left, VPos::Center)), height: longest + 6 }
+    }
 }
 
 /// Neighbours differ in lightness too, so that a printer without colours keeps them apart.
@@ -340,6 +415,38 @@ mod tests {
     fn a_logarithmic_axis_has_ticks_at_ones_twos_and_fives() {
         assert_eq!(logarithmic_ticks(&(149.0..6_000.0)), [200.0, 500.0, 1_000.0, 2_000.0, 5_000.0]);
         assert_eq!(logarithmic_ticks(&(0.9..22.0)), [1.0, 2.0, 5.0, 10.0, 20.0]);
+    }
+
+    #[test]
+    fn ticks_are_whole_numbers() {
+        assert_eq!(whole_ticks(&(0.96..2.04)), [1.0, 2.0]);
+        assert_eq!(whole_ticks(&(0.88..4.12)), [1.0, 2.0, 3.0, 4.0]);
+        assert_eq!(whole_ticks(&(96.0..1_004.0)), [200.0, 400.0, 600.0, 800.0, 1_000.0]);
+        assert_eq!(whole_ticks(&(0.0..0.4)), [0.0]);
+        let text = curves(&chart([1.0, 2.0, 2.0]));
+        let labels = |label: &str| text.lines().filter(|line| line.trim() == label).count();
+        assert_eq!((labels("1"), labels("2")), (1, 1), "{text}");
+        assert_eq!(logarithmic_ticks(&(0.03..3.0)), [1.0, 2.0]);
+    }
+
+    /// Each is as wide as its digits, or upright as wide as a line.
+    #[test]
+    fn numbers_on_bars_do_not_overlap() {
+        for (names, groups) in [(2, 2), (5, 9), (10, 9)] {
+            let names: Vec<String> = (0..names).map(|name| format!("scheme-{name}")).collect();
+            let values = |group| (0..names.len()).map(|name| (4000 + 37 * name + group) as f64).collect();
+            let groups = (0..groups).map(|group| (format!("load-{group}"), values(group))).collect();
+            let text = bars(&Bars { title: "reads".to_owned(), names, groups });
+            let numbers = || text.lines().filter(|line| line.contains("font-size=\"8"));
+            let x_of = |line: &str| {
+                let (_, after) = line.split_once(" x=\"").unwrap();
+                after.split('"').next().unwrap().parse::<i32>().unwrap()
+            };
+            let width = if text.contains("rotate(270") { NUMBER_PIXELS } else { 4 * DIGIT_WIDTH };
+            let places: Vec<i32> = numbers().map(x_of).collect();
+            assert!(places.len() >= 4, "{text}");
+            assert!(places.windows(2).all(|pair| pair[1] - pair[0] >= width), "{width} {places:?}");
+        }
     }
 
     #[test]
