@@ -126,6 +126,18 @@ fn a_recording_that_fails_leaves_what_was_there() {
     assert_eq!(names_in(folder.path()).len(), 2);
 }
 
+#[test]
+fn a_report_says_whose_it_is() {
+    let folder = folder();
+    let flags = ["--workload", "readn,btree", "--tuples", "1000", "--scheme", "lru,lru-sp", "--report"];
+    let output = bufbench(folder.path(), &[&["live"], &flags[..]].concat());
+    assert_eq!(rows(&output).len(), 1 + 4);
+    let messages = String::from_utf8_lossy(&output.stderr);
+    for heading in ["readn under lru:", "readn under lru-sp:", "btree under lru:", "btree under lru-sp:"] {
+        assert_eq!(messages.lines().filter(|line| *line == heading).count(), 1, "{heading} in {messages}");
+    }
+}
+
 /// Tests in the background of a script may be started to ignore signals, which `env` undoes.
 #[test]
 fn a_signal_leaves_nothing_behind_and_is_seen_in_the_status() {

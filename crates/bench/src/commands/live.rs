@@ -143,6 +143,7 @@ pub(super) fn run_recorded(
         for scheme in &schemes {
             let measured = workload::run(workload, scheme, &database, &options, recorder.take())?;
             if args.report {
+                eprintln!("{} under {}:", workload.name(), options.name_of(scheme));
                 eprintln!("{}", measured.report);
             }
             if args.batch > 1 {
