@@ -44,7 +44,9 @@ pub fn read_rows(dir: &Path) -> Result<Vec<Row>> {
         // The first line names the columns.
         for (number, line) in text.lines().enumerate().skip(1) {
             let row = parse_row(line).with_context(|| {
-                format!("{}: line {}: expected trace,capacity,policy,miss_ratio", path.display(), number + 1)
+                let expected =
+                    "trace,capacity,policy,miss_ratio with a capacity from 1 and a ratio from 0 to 1";
+                format!("{}: line {}: expected {expected}", path.display(), number + 1)
             })?;
             rows.push(row);
         }
@@ -56,7 +58,8 @@ fn parse_row(line: &str) -> Option<Row> {
     let fields: Vec<&str> = line.split(',').collect();
     let [trace, frames, policy, theirs] = fields[..] else { return None };
     let frames = frames.parse().ok().filter(|&frames| frames > 0)?;
-    Some(Row { trace: trace.to_owned(), frames, policy: policy.to_owned(), theirs: theirs.parse().ok()? })
+    let theirs = theirs.parse().ok().filter(|ratio| (0.0..=1.0).contains(ratio))?;
+    Some(Row { trace: trace.to_owned(), frames, policy: policy.to_owned(), theirs })
 }
 
 /// The trace files in a folder by base name.
@@ -99,7 +102,16 @@ mod tests {
             (row.trace.as_str(), row.frames, row.policy.as_str(), row.theirs),
             ("cs", 100, "LRU", 0.981714)
         );
-        for line in ["", "cs,100,LRU", "cs,0,LRU,0.5", "cs,100,LRU,x", "cs,100,LRU,0.5,"] {
+        for line in [
+            "",
+            "cs,100,LRU",
+            "cs,0,LRU,0.5",
+            "cs,100,LRU,x",
+            "cs,100,LRU,0.5,",
+            "cs,1,LRU,2",
+            "cs,1,LRU,-1",
+            "cs,1,LRU,NaN",
+        ] {
             assert!(parse_row(line).is_none(), "{line}");
         }
     }

@@ -531,6 +531,14 @@ fn check_baselines_fails_when_an_exact_policy_differs_and_only_then() {
     assert!(check(false).contains("OPT,opt,1,0,0"));
     csv("t,2,LeCaR,0.5\n");
     check(false);
+    for ratio in ["2", "-1", "NaN"] {
+        csv(&format!("t,2,LRU,0.5\nt,3,LRU,{ratio}\n"));
+        let refused = failure(&["check-baselines", text(dir.path()), "--traces", text(dir.path())]);
+        assert!(
+            refused.contains("peers.csv: line 3: expected") && refused.contains("from 0 to 1"),
+            "{refused}"
+        );
+    }
     csv("t,2,LIRS_author,0.833333\n");
     let rows = check(true);
     assert!(rows.contains("LIRS_author,lirs,1,") && rows.contains("LIRS_author,lirs:unbounded,1,"), "{rows}");
