@@ -5,7 +5,8 @@
 //! With each 1/[rate](Tuning::share_rate) of that distance in regret a share falls by the factor e, as in
 //! Blum, Burch, "On-line Learning and the Metrical Task System Problem", Machine Learning 39, 2000, where it
 //! is shown that this loses little to the best expert even if the experts take turns. For that, an expert
-//! that was wrong for long has to return: regret ends at a miss for each page that the cache can hold.
+//! that was wrong for long has to return: regret ends at [three times](REGRET_MAX) the distance, and at a miss
+//! for each page that the cache can hold.
 //!
 //! Pages belong to *parts* by hash, and parts to experts. A part is a cache in miniature, run by its expert:
 //! together they hit as often as each expert's share of the cache hits under it. When a share grows by a
@@ -62,6 +63,11 @@ impl Parts {
     }
 }
 
+/// Distances from the best expert at which regret ends: what it costs to go over has been lost several times
+/// by then. At less, experts that are right by turns are followed too soon; at more, one that was wrong for
+/// long waits longer for its turn. 0.25 to 3 were tried, and no end, by `bufbench phases` and by `grade` of
+/// the tuning traces.
+const REGRET_MAX: f32 = 3.0;
 /// The exponent of a weight above which it is less than half a part.
 const EXPONENT_MAX: f32 = 4.0;
 
@@ -124,6 +130,9 @@ impl Shares {
 
     /// Divides the parts anew at `now`; `distances` are those from the [best](Self::best) expert.
     pub fn divide(&mut self, distances: [f32; 3], now: u32) {
+        for (regret, distance) in self.regret.iter_mut().zip(distances) {
+            *regret = regret.min(REGRET_MAX * distance);
+        }
         let behind: [f32; 3] =
             std::array::from_fn(|expert| self.prior[expert] + self.regret[expert] / distances[expert]);
         let least = behind.into_iter().fold(f32::INFINITY, f32::min);
@@ -216,6 +225,25 @@ mod tests {
         assert_eq!(after(&mut shares, &[Expert::Value, Expert::Arc], 500), [16, 0, 0]);
         let [lru, arc, value] = after(&mut shares, &[Expert::Value, Expert::Arc], 1000);
         assert_eq!((lru, arc + value), (0, 16));
+    }
+
+    /// However long it was wrong, where the experts hold nearly the same pages.
+    #[test]
+    fn who_is_near_the_best_comes_back_sooner() {
+        const DISTANCE: f32 = 100.0;
+        let mut shares = Shares::new(Expert::Lru, &Tuning::default());
+        let mut use_pages = |had: &[Expert], uses: u32| {
+            for _ in 0..uses {
+                shares.score(set(had), 1000);
+                shares.divide([DISTANCE; 3], 0);
+            }
+            shares.largest()
+        };
+        assert_eq!(use_pages(&[Expert::Value], 100_000), Expert::Value);
+        // Less what is presumed of values.
+        let turn = ((REGRET_MAX - Tuning::default().prior_regret) * DISTANCE) as u32;
+        assert_eq!(use_pages(&[Expert::Lru, Expert::Arc], turn - 5), Expert::Value);
+        assert_eq!(use_pages(&[Expert::Lru, Expert::Arc], 10), Expert::Lru);
     }
 
     #[test]
