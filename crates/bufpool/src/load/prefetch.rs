@@ -355,8 +355,8 @@ thread_local! {
     static CARRYING: Cell<*const PoolShared> = const { Cell::new(ptr::null()) };
 }
 
-/// A thread carries out plans. What it brings in may be there before the call that asks for it returns, from a
-/// tier or a source in memory, and that makes new plans. They wait for the thread's next round: carried out
+/// A thread carries out plans. What it brings in may be there before the call that asks for it returns, from
+/// a tier or a source in memory, and that makes new plans. They wait for the thread's next round: carried out
 /// within the call they would want ever more of its stack.
 struct Carrying {
     before: *const PoolShared,

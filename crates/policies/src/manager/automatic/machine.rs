@@ -7,8 +7,8 @@ use crate::ids::{Access, FrameId, PageId};
 use crate::list::NIL;
 use crate::manager::{Block, Manager, StreamReport};
 
+use super::compare::experts::Expert;
 use super::compare::miniatures::Miniatures;
-use super::compare::shadow::Expert;
 use super::learn::departed::{DepartedPages, LastUse};
 use super::learn::intervals::Classes;
 use super::learn::samples::{Rates, SampledAccess};

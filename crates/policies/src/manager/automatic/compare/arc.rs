@@ -3,7 +3,8 @@
 //! Paper: Megiddo, Modha, "ARC: A Self-Tuning, Low Overhead Replacement Cache", FAST '03. The same decisions
 //! as [`crate::classic`]'s, on slots that the samples own, with a capacity that follows the tenant's share.
 
-use super::shadow::{Expert, SampledPages, Shadowed};
+use super::experts::Expert;
+use super::shadow::{SampledPages, Shadowed};
 use crate::list::{Links, List, NIL};
 
 /// Where ARC lists a slot.

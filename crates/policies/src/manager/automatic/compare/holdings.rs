@@ -1,6 +1,7 @@
 //! Which shadow caches hold what: how many pages each set of them, and which frames have such pages.
 
-use super::shadow::{Expert, Shadowed, Shadows};
+use super::experts::{Expert, Shadows};
+use super::shadow::Shadowed;
 use super::shares::{Parts, Shares};
 use crate::list::{Links, List, NIL};
 

@@ -1,6 +1,7 @@
 //! LRU over the sampled pages, and the order in which samples are forgotten.
 
-use super::shadow::{Expert, SampledPages, Shadows};
+use super::experts::{Expert, Shadows};
+use super::shadow::SampledPages;
 use crate::list::{Links, List, NIL};
 
 /// Remembered pages that another shadow still holds and that get another round, at most, before one is

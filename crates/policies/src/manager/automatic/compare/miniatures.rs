@@ -11,9 +11,10 @@
 //! ([`Miniatures::leftover`]).
 
 use super::arc::{Arc, Place};
+use super::experts::Expert;
 use super::holdings::Holdings;
 use super::lru::Lru;
-use super::shadow::{Expert, SampledPages, Shadowed};
+use super::shadow::{SampledPages, Shadowed};
 use super::shares::{Parts, Shares};
 use super::value::ByValue;
 use crate::ids::PageId;

@@ -3,6 +3,7 @@
 //! experts by what their shadows miss ([`shares`]).
 
 mod arc;
+pub(crate) mod experts;
 mod holdings;
 mod lru;
 pub(crate) mod miniatures;

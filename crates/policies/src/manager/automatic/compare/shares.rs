@@ -5,14 +5,14 @@
 //! With each 1/[rate](Tuning::share_rate) of that distance in regret a share falls by the factor e, as in
 //! Blum, Burch, "On-line Learning and the Metrical Task System Problem", Machine Learning 39, 2000, where it
 //! is shown that this loses little to the best expert even if the experts take turns. For that, an expert
-//! that was wrong for long has to return: regret ends at [three times](REGRET_MAX) the distance, and at a miss
-//! for each page that the cache can hold.
+//! that was wrong for long has to return: regret ends at [three times](REGRET_MAX) the distance, and at a
+//! miss for each page that the cache can hold.
 //!
 //! Pages belong to *parts* by hash, and parts to experts. A part is a cache in miniature, run by its expert:
 //! together they hit as often as each expert's share of the cache hits under it. When a share grows by a
 //! part, only the pages of that part change over.
 
-use super::shadow::{Expert, Shadows};
+use super::experts::{Expert, Shadows};
 use crate::ids::PageId;
 use crate::manager::automatic::tuning::Tuning;
 use crate::random::mix64;

@@ -1,6 +1,7 @@
 //! The cache by value over the sampled pages.
 
-use super::shadow::{Expert, SampledPages};
+use super::experts::Expert;
+use super::shadow::SampledPages;
 use crate::manager::automatic::learn::intervals::{ClassId, Classes};
 use crate::manager::automatic::rank::by_class::PagesByClass;
 
