@@ -216,7 +216,7 @@ fn published_figures_are_found_where_they_can_be() {
             match finding.verdict {
                 Verdict::Reproduced => *reproduced.entry(finding.id).or_insert(0) += 1,
                 Verdict::SameOrder(_) => {}
-                Verdict::NotReproduced(_) | Verdict::NotYetBuilt => not_reproduced.push(finding),
+                Verdict::NotReproduced(_) | Verdict::NotRun(_) => not_reproduced.push(finding),
             }
         }
     }

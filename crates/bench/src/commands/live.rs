@@ -28,7 +28,8 @@ const COLUMNS: &[&str] = &[
 /// Arguments of `bufbench live`.
 #[derive(Args, Clone, Debug)]
 pub struct LiveArgs {
-    /// Workloads, separated by commas; each starts with a cold pool
+    /// Workloads, separated by commas; each has a pool of its own, which is cold, but for btree's, which has
+    /// just written the tree
     #[arg(long = "workload", value_name = "NAME", value_delimiter = ',', required = true)]
     pub workloads: Vec<String>,
     /// Schemes, separated by commas

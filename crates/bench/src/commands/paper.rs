@@ -93,10 +93,10 @@ fn tally(findings: &[Finding]) -> String {
     let claims = || findings.iter().filter(|finding| !finding.id.contains('/'));
     let count = |is: fn(&Verdict) -> bool| claims().filter(|finding| is(&finding.verdict)).count();
     format!(
-        "{} reproduced, {} of the same order, {} not reproduced, {} not yet built",
+        "{} reproduced, {} of the same order, {} not reproduced, {} not run",
         count(|verdict| *verdict == Verdict::Reproduced),
         count(|verdict| matches!(verdict, Verdict::SameOrder(_))),
         count(|verdict| matches!(verdict, Verdict::NotReproduced(_))),
-        count(|verdict| *verdict == Verdict::NotYetBuilt),
+        count(|verdict| matches!(verdict, Verdict::NotRun(_))),
     )
 }

@@ -28,8 +28,8 @@ pub enum Verdict {
     SameOrder(String),
     /// Neither, and why.
     NotReproduced(String),
-    /// What it needs does not exist yet.
-    NotYetBuilt,
+    /// What it needs is not there, and what that is.
+    NotRun(String),
 }
 
 impl Verdict {
@@ -58,7 +58,7 @@ impl fmt::Display for Verdict {
             Self::Reproduced => f.write_str("reproduced"),
             Self::SameOrder(reason) => write!(f, "same order: {reason}"),
             Self::NotReproduced(reason) => write!(f, "not reproduced: {reason}"),
-            Self::NotYetBuilt => f.write_str("not yet built"),
+            Self::NotRun(needs) => write!(f, "not run: {needs}"),
         }
     }
 }

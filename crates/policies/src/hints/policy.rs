@@ -4,6 +4,9 @@
 pub const AGGRESSIVE_BATCH: u16 = 16;
 
 /// How the pool uses the reads that a tenant discloses. All but `Off` also replace by them.
+///
+/// None looks farther ahead than pages that came in stay until they are read. So lists of tenants that do not
+/// fit the pool together share it, and come to rest while nobody reads.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum HintPolicy {
     /// At the horizon, as [`Horizon`](Self::Horizon), unless what is missing ahead cannot be read in time;

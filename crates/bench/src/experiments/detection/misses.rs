@@ -30,7 +30,7 @@ pub(super) fn misses(
     rows.into_iter().collect()
 }
 
-/// A finding about a policy, or that it is not built.
+/// A finding about a policy, or that there is none of that name.
 pub(super) fn about(
     id: &'static str,
     what: String,
@@ -46,7 +46,7 @@ pub(super) fn about(
         ours: misses.map_or_else(String::new, |misses| listed(misses)),
         tolerance: tolerance.to_owned(),
         verdict: match misses {
-            None => Verdict::NotYetBuilt,
+            None => Verdict::NotRun("a policy of that name".to_owned()),
             Some(misses) => Verdict::of(holds(misses), "see the numbers"),
         },
     }

@@ -16,8 +16,8 @@ fn recorded_session(id: &'static str) -> Result<Result<Trace, Vec<Finding>>> {
     }
     let dir = baselines::shared_traces();
     let why = format!("there is no {NAME} in {}; set BUFPOOL_TRACES", dir.display());
-    let nothing = lost(id, "a recorded session that stands for DBT3", "", why);
-    Ok(Err(vec![nothing]))
+    let nothing = lost(id, "a recorded session that stands for DBT3", "", "");
+    Ok(Err(vec![Finding { verdict: Verdict::NotRun(why), ..nothing }]))
 }
 
 /// A finding that nothing can be said, and why.
