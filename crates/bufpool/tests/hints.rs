@@ -4,13 +4,11 @@
 //! up.
 
 mod common;
-mod tiers_below;
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use bufpool::sim::{SimFailure, SimFault};
-use bufpool::tier::{TierAdmit, TierPolicy};
 use bufpool::{
     ErrorKind, File, FileOptions, HintPolicy, HintedPage, Hints, IoOperation, Pool, PoolOptions, Tenant,
 };
@@ -19,7 +17,6 @@ use common::{
     CallsBack, block_on, deterministic, directory, in_a_minute, new_file, on_each_backend, open_on, small,
     stamp, stamped_device, version,
 };
-use tiers_below::{Answer, Hoarder};
 
 /// 100 frames, no read-ahead, plain LRU.
 fn plain() -> PoolOptions {
@@ -606,29 +603,4 @@ fn a_list_with_a_bad_page_comes_to_rest() {
     let mut hints = hints;
     assert_eq!(rest(&mut hints).len(), 256);
     assert!(hints.counts().prefetched > 50, "{:?}", hints.counts());
-}
-
-/// What a tier in memory has comes in within the call that asks for it, and makes room for the next page of
-/// the list: the stack does not grow with the list.
-#[test]
-fn a_list_above_a_tier_in_memory_needs_little_stack() {
-    const PAGES: u64 = 4000;
-    let reader = || {
-        let tier = Arc::new(Hoarder::new(Answer::AsAsked));
-        let pool = plain().frames(2000).tier(tier, TierPolicy::Inclusive, TierAdmit::All);
-        // Slower than the tier, so that this is not passed by.
-        let device = stamped_device(PAGES);
-        device.set_latency(Duration::from_micros(200), Duration::from_micros(200));
-        let pool = pool.open_on(&device).unwrap();
-        let file = pool.open_file("data", FileOptions::new()).unwrap();
-        let tenant = pool.tenant("reader").hints(HintPolicy::Aggressive { batch: 1 }).open().unwrap();
-        for number in (0..PAGES).chain(0..PAGES) {
-            assert_eq!(version(&tenant.read(file.page(number)).unwrap(), number), 1);
-        }
-        let mut hints = tenant.hint(pages_of(&file, (0..PAGES).map(|step| step * 1009 % PAGES))).unwrap();
-        assert_eq!(rest(&mut hints).len() as u64, PAGES);
-        assert!(hints.counts().prefetched > PAGES / 4, "{:?}", hints.counts());
-        assert!(pool.stats().tier.is_some_and(|tier| tier.hits > PAGES / 2), "{:?}", pool.stats().tier);
-    };
-    std::thread::Builder::new().stack_size(256 << 10).spawn(reader).unwrap().join().unwrap();
 }

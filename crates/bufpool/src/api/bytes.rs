@@ -133,7 +133,7 @@ impl File {
                 last => last?,
             };
             // Not waited for with the page held: who has the lock may wait for the page.
-            let Some(locked) = self.shared.lock_free_length() else {
+            let Some(locked) = self.shared.lock_length_at_once() else {
                 drop(last);
                 let until = *until.get_or_insert_with(|| deadline_after(self.pool.latch_wait));
                 if Instant::now() >= until {

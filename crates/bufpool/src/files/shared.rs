@@ -215,7 +215,7 @@ impl FileShared {
     }
 
     /// The same for one that does not wait.
-    pub fn lock_free_length(&self) -> Option<MutexGuard<'_, ()>> {
+    pub fn lock_length_at_once(&self) -> Option<MutexGuard<'_, ()>> {
         self.length.try_lock()
     }
 

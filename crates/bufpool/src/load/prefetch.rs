@@ -538,10 +538,14 @@ mod tests {
 
     use super::*;
     use crate::io::sim::SimDevice;
-    use crate::{FileOptions, PoolOptions};
+    use crate::{FileOptions, Pool, PoolOptions};
 
-    /// Notes the pages that are awaited.
-    struct Spy(Arc<Mutex<Vec<Access>>>);
+    /// Notes the pages that are awaited, and how often it is asked for plans.
+    #[derive(Default)]
+    struct Spy {
+        awaited: Arc<Mutex<Vec<Access>>>,
+        asked: Arc<AtomicU64>,
+    }
 
     impl Planner for Spy {
         fn observe(&mut self, _: &Access, _: Seen, _: Bounds) -> Option<Stretch> {
@@ -549,14 +553,16 @@ mod tests {
         }
 
         fn awaited(&mut self, access: &Access) {
-            self.0.lock().unwrap().push(*access);
+            self.awaited.lock().unwrap().push(*access);
         }
 
         fn has_wants(&self) -> bool {
             false
         }
 
-        fn wants(&mut self, _: &mut Vec<Plan>) {}
+        fn wants(&mut self, _: &mut Vec<Plan>) {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+        }
 
         fn carried_out(&mut self, _: &Plan, _: u64, _: Option<u64>) {}
 
@@ -573,7 +579,8 @@ mod tests {
         let file = pool.open_file("data", FileOptions::new()).unwrap();
         let tenant = pool.default_tenant();
         let awaited = Arc::default();
-        tenant.pool.policy.lock().planner = Some(Box::new(Spy(Arc::clone(&awaited))));
+        tenant.pool.policy.lock().planner =
+            Some(Box::new(Spy { awaited: Arc::clone(&awaited), ..Spy::default() }));
         let prefetch = Prefetch::of(&tenant.pool);
         let account =
             Account { tenant: tenant.tenant_id(), context: ContextId(7), expectation: Expectation::Guessed };
@@ -610,5 +617,32 @@ mod tests {
             *awaited.lock().unwrap(),
             [Access { tenant, context, file: file.shared.id, page, creates: false }]
         );
+    }
+    /// Carried out within each other, plans would want ever more stack.
+    #[test]
+    fn plans_that_are_made_while_plans_are_carried_out_wait() {
+        let pools = [1, 2].map(|seed| {
+            let options = PoolOptions::new().frames(32).page_bytes(4096).threads_max(8);
+            options.open_on(&SimDevice::new(seed)).unwrap()
+        });
+        let tenants = pools.each_ref().map(Pool::default_tenant);
+        let asked = tenants.each_ref().map(|tenant| {
+            let spy = Spy::default();
+            let asked = Arc::clone(&spy.asked);
+            tenant.pool.policy.lock().planner = Some(Box::new(spy));
+            asked
+        });
+        let carry_out = || {
+            for tenant in &tenants {
+                tenant.pool.plans_waiting.store(true, Ordering::SeqCst);
+                Prefetch::of(&tenant.pool).carry_out_plans_now();
+            }
+            asked.each_ref().map(|asked| asked.load(Ordering::Relaxed))
+        };
+        let carrying = Carrying::begin(&tenants[0].pool).expect("nothing is carried out");
+        assert_eq!(carry_out(), [0, 1], "only the other pool's are carried out");
+        assert!(Prefetch::of(&tenants[0].pool).has_plans(), "they are not lost");
+        drop(carrying);
+        assert_eq!(carry_out(), [1, 2]);
     }
 }
