@@ -551,6 +551,20 @@ fn advice_ends_the_sharing() {
     cache.directory.check_invariants();
 }
 
+/// A floor, a cap or a manager keeps a tenant out of the commons, though it has no blocks.
+#[test]
+fn a_tenant_with_something_of_its_own_does_not_join() {
+    let mut cache = cache(10);
+    let limits = [(1, 10), (0, 9), (0, 10)];
+    let tenants = limits.map(|(floor, cap)| cache.directory.open_tenant(floor, cap).unwrap());
+    cache.manage(tenants[2], ManagerKind::Auto, 2);
+    for tenant in tenants {
+        let refused = cache.directory.join_commons(tenant, || unreachable!("it does not join"));
+        assert_eq!(refused, Err(DirectoryError::NotCommon { tenant }));
+        assert!(!cache.directory.is_in_commons(tenant));
+    }
+}
+
 /// What a closed tenant leaves in the commons is managed with the rest, and its number is free when the last
 /// of it has gone.
 #[test]
