@@ -297,30 +297,32 @@ proptest! {
     }
 }
 
+/// Events as words, in their order.
+#[derive(Clone, Default)]
+struct Order(Arc<Mutex<Vec<String>>>);
+impl Recorder for Order {
+    fn record(&mut self, event: Event<'_>) {
+        let word = match event {
+            Event::File { id, .. } => format!("file {}", id.0),
+            Event::Site { id, name, .. } => format!("site {id} {}", name.unwrap_or("-")),
+            Event::Access { page, site, creation, .. } => {
+                format!(
+                    "access {}.{} from {site}{}",
+                    page.file().0,
+                    page.number(),
+                    if creation { " new" } else { "" }
+                )
+            }
+            Event::Pin(page) => format!("pin {}", page.number()),
+            Event::Unpin(page) => format!("unpin {}", page.number()),
+            _ => panic!("{event:?}"),
+        };
+        self.0.lock().unwrap().push(word);
+    }
+}
+
 #[test]
 fn sites_and_files_are_announced_before_their_first_use() {
-    #[derive(Clone, Default)]
-    struct Order(Arc<Mutex<Vec<String>>>);
-    impl Recorder for Order {
-        fn record(&mut self, event: Event<'_>) {
-            let word = match event {
-                Event::File { id, .. } => format!("file {}", id.0),
-                Event::Site { id, name, .. } => format!("site {id} {}", name.unwrap_or("-")),
-                Event::Access { page, site, creation, .. } => {
-                    format!(
-                        "access {}.{} from {site}{}",
-                        page.file().0,
-                        page.number(),
-                        if creation { " new" } else { "" }
-                    )
-                }
-                Event::Pin(page) => format!("pin {}", page.number()),
-                Event::Unpin(page) => format!("unpin {}", page.number()),
-                _ => panic!("{event:?}"),
-            };
-            self.0.lock().unwrap().push(word);
-        }
-    }
     let directory = directory();
     let order = Order::default();
     let pool = deterministic().recorder(Box::new(order.clone())).open().unwrap();
@@ -347,4 +349,24 @@ fn sites_and_files_are_announced_before_their_first_use() {
         "unpin 1",
     ];
     assert_eq!(*order.0.lock().unwrap(), expected);
+}
+
+#[test]
+fn pages_held_by_owned_guards_are_told() {
+    let directory = directory();
+    let order = Order::default();
+    let pool = deterministic().recorder(Box::new(order.clone())).open().unwrap();
+    let file = pool.open_file(directory.path().join("data"), FileOptions::new().create(true)).unwrap();
+    file.extend(3).unwrap();
+    let tenant = pool.default_tenant();
+    let first = tenant.read_owned(file.page(0)).unwrap();
+    let second = tenant.read_owned(file.page(1)).unwrap();
+    drop(tenant.read(file.page(2)).unwrap());
+    drop(second);
+    drop(first);
+    drop(tenant.read_owned(file.page(2)).unwrap());
+    drop(tenant.read(file.page(0)).unwrap());
+    let words = order.0.lock().unwrap();
+    let holds: Vec<&str> = words.iter().map(String::as_str).filter(|word| word.contains("pin")).collect();
+    assert_eq!(holds, ["pin 0", "pin 1", "unpin 1", "unpin 0"]);
 }
