@@ -16,11 +16,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use bufpool_policies::{FrameId, PageId, TenantId};
+use bufpool_policies::{FrameId, PageId, TenantId, contained};
 
 use crate::access::hit::{Access, refused};
 use crate::access::owned::{OwnedReadGuard, OwnedWriteGuard};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::files::shared::FileShared;
 use crate::files::word::OwnedWord;
 use crate::handle::file::Page;
@@ -331,13 +331,15 @@ impl Acquiring {
             file: Arc::clone(&self.file.shared),
             tenant: self.tenant.tenant_id(),
             operation,
-            load,
+            number: self.number,
+            load: Some(load),
+            lease: Some(found.lease),
             attempt: Attempt::First,
             begun: Instant::now(),
             landing: Arc::clone(&landing),
         };
         self.stage = Stage::Loading(landing);
-        flight.begin(&pool, &io, found.lease);
+        flight.begin(&pool, &io);
         Prefetch::of(&pool).carry_out_plans_now();
         // It may have landed already, on a backend that does the work at once.
         self.advance(waker)
@@ -372,13 +374,18 @@ impl Drop for Acquiring {
     }
 }
 
-/// A page on its way in for one access, which may have lost interest.
+/// A page on its way in for one access, which may have lost interest. Dropped on the way, by a panic, it
+/// gives the page up.
 struct Flight {
     pool: std::sync::Weak<PoolShared>,
     file: Arc<FileShared>,
     tenant: TenantId,
     operation: &'static str,
-    load: Load<OwnedWord>,
+    number: u64,
+    /// None once the page has come in, or was given up.
+    load: Option<Load<OwnedWord>>,
+    /// Of the page's frame; none while a transfer has it.
+    lease: Option<FrameLease>,
     attempt: Attempt,
     /// When its transfer was submitted.
     begun: Instant,
@@ -387,88 +394,117 @@ struct Flight {
 
 impl Flight {
     /// Asks the tier, if there is one, and reads the page from its file otherwise.
-    fn begin(self, pool: &PoolShared, io: &SourceRef, mut lease: FrameLease) {
-        let number = self.load.page().number();
+    fn begin(mut self, pool: &PoolShared, io: &SourceRef) {
         let read = PageRead::of(pool);
-        let Some((tier, name, version)) = read.in_tier(&self.file, number) else {
-            return self.submit(pool, io, lease);
+        let Some((tier, name, version)) = read.in_tier(&self.file, self.number) else {
+            return self.submit(pool, io);
         };
         if pool.is_immediate {
-            if read.is_taken(&self.file, number, &mut lease) {
-                return self.complete_taken(lease);
+            if read.is_taken(&self.file, self.number, lent(&mut self.lease)) {
+                return self.complete_taken();
             }
-            return self.submit(pool, io, lease);
+            return self.submit(pool, io);
         }
         let io = io.clone();
         tier.take_later(name, version, move |taken| {
             let Some(pool) = self.pool.upgrade() else { return };
             let is_good = taken.is_some_and(|taken| {
-                PageRead::of(&pool).is_good_copy(&self.file, number, &mut lease, &taken)
+                PageRead::of(&pool).is_good_copy(&self.file, self.number, lent(&mut self.lease), &taken)
             });
             if is_good {
-                self.complete_taken(lease);
+                self.complete_taken();
             } else {
-                self.submit(&pool, &io, lease);
+                self.submit(&pool, &io);
             }
             drop_pool_elsewhere(pool);
         });
     }
 
     /// The tier had the page.
-    fn complete_taken(self, lease: FrameLease) {
+    fn complete_taken(self) {
         let Some(pool) = self.pool.upgrade() else { return };
-        self.publish(&pool, lease);
+        self.publish(&pool);
         drop_pool_elsewhere(pool);
     }
 
-    fn submit(mut self, pool: &PoolShared, io: &SourceRef, lease: FrameLease) {
+    fn submit(mut self, pool: &PoolShared, io: &SourceRef) {
         self.begun = Instant::now();
-        let (number, tenant) = (self.load.page().number(), self.tenant);
+        let (number, tenant) = (self.number, self.tenant);
+        let leases = self.lease.take().into_iter().collect();
         let request =
-            pool.arena.read_request(io.clone(), number, vec![lease], tenant, move |leases, result| {
-                self.complete(leases, result);
+            pool.arena.read_request(io.clone(), number, leases, tenant, move |mut leases, result| {
+                self.lease = leases.pop();
+                self.complete(result);
             });
         pool.backend.submit(&mut vec![request]);
     }
 
     /// The transfer is over. Runs in a thread of the backend, or in the one that has submitted it.
-    fn complete(mut self, mut leases: Vec<FrameLease>, result: Result<(), IoError>) {
+    fn complete(mut self, result: Result<(), IoError>) {
         // A pool that is gone has no use for the frame, and nobody waits: futures keep their pool.
-        let (Some(pool), Some(mut lease)) = (self.pool.upgrade(), leases.pop()) else { return };
+        let Some(pool) = self.pool.upgrade() else { return };
         pool.count_reads(u64::from(result.is_ok()));
         pool.page_was_read(self.begun);
-        let number = self.load.page().number();
         let read = PageRead::of(&pool);
-        match read.judge(&self.file, number, &mut lease, result, self.attempt, self.operation) {
+        let (number, lease) = (self.number, lent(&mut self.lease));
+        match read.judge(&self.file, number, lease, result, self.attempt, self.operation) {
             Verdict::Good => {
-                read.offer(&self.file, number, &mut lease);
-                self.publish(&pool, lease);
+                read.offer(&self.file, number, lease);
+                self.publish(&pool);
             }
-            Verdict::Failed(error) => self.give_up(&pool, lease, error),
+            Verdict::Failed(error) => self.give_up(&pool, error),
             Verdict::Again(attempt) => {
                 self.attempt = attempt;
                 match self.file.io(self.operation) {
-                    Ok(io) => self.submit(&pool, &io, lease),
-                    Err(error) => self.give_up(&pool, lease, error),
+                    Ok(io) => self.submit(&pool, &io),
+                    Err(error) => self.give_up(&pool, error),
                 }
             }
         }
         drop_pool_elsewhere(pool);
     }
 
-    fn publish(self, pool: &Arc<PoolShared>, lease: FrameLease) {
-        let frame = lease.frame();
-        Loads::of(pool).enter_all(std::iter::once((&self.load, frame)));
+    fn publish(mut self, pool: &Arc<PoolShared>) {
+        let frame = lent(&mut self.lease).frame();
+        Loads::of(pool).enter_all(self.load.iter().map(|load| (load, frame)));
         // Pinned while the word is still held, so that nobody evicts the page before its future has seen it.
         let waker = self.landing.land(|| Ok(LandedPin::new(pool, frame)));
-        self.load.publish_unlatched(lease);
+        if let Some((load, lease)) = self.load.take().zip(self.lease.take()) {
+            load.publish_unlatched(lease);
+        }
         waker.into_iter().for_each(PoolWaker::hand_over);
     }
 
-    fn give_up(self, pool: &PoolShared, lease: FrameLease, error: Error) {
-        Loads::of(pool).abandon(self.load, lease);
+    fn give_up(mut self, pool: &PoolShared, error: Error) {
+        if let Some((load, lease)) = self.load.take().zip(self.lease.take()) {
+            Loads::of(pool).abandon(load, lease);
+        }
+        self.fail(error);
+    }
+
+    fn fail(&self, error: Error) {
         self.landing.land(|| Err(error)).into_iter().for_each(PoolWaker::hand_over);
     }
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        // A pool that is gone has no use for the frame.
+        let (Some(load), Some(pool)) = (self.load.take(), self.pool.upgrade()) else { return };
+        match self.lease.take() {
+            // What has panicked may have left anything behind, in which case the frame is lost.
+            Some(lease) => drop(contained(|| Loads::of(&pool).abandon(load, lease))),
+            None => drop(load),
+        }
+        let message = "a panic has ended the load of the page, expected none";
+        self.fail(self.file.error(ErrorKind::Io, self.operation, message).at_page(self.number));
+        drop_pool_elsewhere(pool);
+    }
+}
+
+/// The lease of a flight's frame, between its transfers.
+fn lent(lease: &mut Option<FrameLease>) -> &mut FrameLease {
+    lease.as_mut().expect("no transfer has the frame")
 }
 
 impl fmt::Debug for ReadFuture {
@@ -480,5 +516,64 @@ impl fmt::Debug for ReadFuture {
 impl fmt::Debug for WriteFuture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "WriteFuture({:?})", self.0.file.page(self.0.number))
+    }
+}
+
+#[cfg(all(test, not(bufpool_loom)))]
+mod tests {
+    use super::*;
+    use crate::engine::PageName;
+    use crate::io::sim::SimDevice;
+    use crate::tier::{
+        Attachment, Demoted, Tier, TierAdmit, TierBuffer, TierDone, TierPage, TierPolicy, TierRange,
+        TierReport, Version,
+    };
+    use crate::{FileOptions, PoolOptions};
+
+    /// Its answer does not get through to the one who asked.
+    struct Loses;
+
+    impl Tier for Loses {
+        fn attach(&self, _: &Attachment) -> Result<()> {
+            Ok(())
+        }
+
+        fn demote(&self, _: PageName, _: Version, _: TierPage) -> Demoted {
+            Demoted::Refused
+        }
+
+        fn take(&self, _: PageName, _: Version, _: TierBuffer, done: TierDone) {
+            done.lose();
+        }
+
+        fn forget(&self, _: TierRange) {}
+
+        fn report(&self) -> TierReport {
+            TierReport::default()
+        }
+    }
+
+    #[test]
+    fn a_future_whose_load_is_lost_ends_with_an_error_and_its_frame_is_free() {
+        let device = SimDevice::new(1);
+        device.put("data", &[0; 60 * 4096]);
+        let options = PoolOptions::new().frames(32).page_bytes(4096).threads_max(8).read_ahead(false);
+        let options = options.tier(Arc::new(Loses), TierPolicy::Demote, TierAdmit::All);
+        let pool = options.open_on(&device).unwrap();
+        let file = pool.open_file("data", FileOptions::new()).unwrap();
+        let tenant = pool.default_tenant();
+        let free = pool.shared().policy.lock().free.len();
+        for number in 0..60 {
+            let mut future = tenant.read_async(file.page(number));
+            let Poll::Ready(outcome) = Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop()))
+            else {
+                panic!("nothing would wake it");
+            };
+            let error = outcome.expect_err("the page is not there");
+            assert_eq!((error.kind(), error.page()), (ErrorKind::Io, Some(number)));
+        }
+        assert_eq!(pool.shared().policy.lock().free.len(), free);
+        assert_eq!(pool.stats().misses, 0);
+        pool.check_invariants();
     }
 }

@@ -52,11 +52,6 @@ impl<W: Deref<Target = PageWord>> Load<W> {
         Ok(may_load.then_some(Self { loading, page, charge }))
     }
 
-    /// The page.
-    pub fn page(&self) -> PageId {
-        self.page
-    }
-
     /// Under the policy lock: the page is in the frame, clean.
     pub fn enter(&self, frame: FrameId, frames: &FrameTable, policy: &mut PolicyState) {
         let entry = frames.get(frame);

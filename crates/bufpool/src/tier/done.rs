@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use bufpool_policies::contained;
 use parking_lot::{Condvar, Mutex};
 
 use crate::tier::buffer::{Envelope, TierBuffer};
@@ -107,7 +108,8 @@ impl Question {
             }
             State::Calls(then) => {
                 drop(state);
-                then(answer);
+                // The thread may be the tier's, and be telling the answer because it panics.
+                contained(|| then(answer));
             }
             // The answer, with its buffer, is dropped after the lock.
             State::Answered(_) | State::Over => drop(state),
@@ -136,6 +138,13 @@ impl TierDone {
     pub fn absent(mut self, buffer: TierBuffer) {
         drop(buffer);
         self.answer(Answer::Absent);
+    }
+
+    /// The question is over without an answer, as if what is done with that had panicked.
+    #[cfg(test)]
+    pub(crate) fn lose(mut self) {
+        let question = self.question.take().expect("there until the answer");
+        drop(std::mem::replace(&mut *question.state.lock(), State::Over));
     }
 
     fn answer(&mut self, answer: Answer) {
@@ -203,5 +212,12 @@ mod tests {
         given_up.give_up();
         drop((done, answered, given_up));
         assert_eq!(calls.into_iter().collect::<Vec<bool>>(), [false, true]);
+    }
+
+    #[test]
+    fn a_panic_over_an_answer_stays_away_from_the_tier() {
+        let question = Question::calling(Box::new(|_| panic!("over an answer")));
+        drop(question.done());
+        assert!(question.is_over());
     }
 }
