@@ -525,12 +525,18 @@ fn check_baselines_fails_when_an_exact_policy_differs_and_only_then() {
     let rows = check(true);
     assert!(rows.contains("LRU,lru,1,1,1,0,0.000000,0.000000,t:2,ok"), "{rows}");
     assert!(rows.contains("LeCaR,,1,,,,,,,skipped"), "{rows}");
+    csv("t,2,lru,0.9\n");
+    assert!(check(false).contains("lru,lru,1,0,0,0,0.100000"));
     csv("t,2,ARC,0.1\n");
     assert!(check(true).contains("differs"), "a close policy is told and does not fail");
     csv("t,2,OPT,0.666668\n");
     assert!(check(false).contains("OPT,opt,1,0,0"));
     csv("t,2,LeCaR,0.5\n");
     check(false);
+    csv("t,2,LRU,1.0\nt,2,LeCaR,0.5\nt,2,Random,0.5\nt,3,LeCaR,0.5\n");
+    let rows = bufbench(&["check-baselines", text(dir.path()), "--traces", text(dir.path()), "--rows"]);
+    let note = String::from_utf8(rows.stderr).unwrap();
+    assert!(note.contains("1 rows compared, 3 rows skipped: no such policy here as LeCaR Random"), "{note}");
     for ratio in ["2", "-1", "NaN"] {
         csv(&format!("t,2,LRU,0.5\nt,3,LRU,{ratio}\n"));
         let refused = failure(&["check-baselines", text(dir.path()), "--traces", text(dir.path())]);

@@ -1,6 +1,6 @@
 //! `bufbench check-baselines`: our miss ratios against those of independent implementations.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::path::PathBuf;
 
@@ -82,25 +82,26 @@ struct Counterpart {
     switched: Option<Policy>,
 }
 
-/// Which of our policies a name in the files stands for, and how close it has to be.
+/// Which of our policies a name in the files stands for, and how close it has to be. Case makes
+/// no difference.
 fn counterpart(name: &str) -> Option<Counterpart> {
-    let (standard, ours, switched) = match name {
+    let (standard, ours, switched) = match name.to_ascii_uppercase().as_str() {
         "OPT" => (Standard::Exact, Policy::Opt, None),
         "LRU" => (Standard::Exact, Policy::OneLevel(PolicyKind::Lru), None),
         "FIFO" => (Standard::Exact, Policy::OneLevel(PolicyKind::Fifo), None),
         "CLOCK" => (Standard::Exact, Policy::OneLevel(PolicyKind::Clock), None),
-        "MRU_own" => (Standard::Exact, Policy::OneLevel(PolicyKind::Mru), None),
+        "MRU_OWN" => (Standard::Exact, Policy::OneLevel(PolicyKind::Mru), None),
         "LFU" => (Standard::Close, Policy::OneLevel(PolicyKind::Lfu), None),
         "2Q" => (Standard::Close, Policy::OneLevel(PolicyKind::TwoQueue), None),
         "ARC" => (Standard::Close, Policy::OneLevel(PolicyKind::Arc), None),
         "SIEVE" => (Standard::Close, Policy::OneLevel(PolicyKind::Sieve), None),
         "S3-FIFO" | "S3FIFO" => (Standard::Close, Policy::OneLevel(PolicyKind::S3Fifo), None),
-        "W-TinyLFU" | "WTINYLFU" => (
+        "W-TINYLFU" | "WTINYLFU" => (
             Standard::Close,
             Policy::OneLevel(PolicyKind::WTinyLfu),
             Some(Policy::Variant(Variant::WTinyLfuLibCacheSim)),
         ),
-        "LIRS_author" => (
+        "LIRS_AUTHOR" => (
             Standard::NoWorse,
             Policy::OneLevel(PolicyKind::Lirs),
             Some(Policy::Variant(Variant::LirsUnbounded)),
@@ -154,11 +155,7 @@ pub fn run(args: &CheckBaselinesArgs, common: &Common) -> Result<()> {
     let compared = compare(known, &traces, common)?;
     let table = if args.rows { every_row(&compared) } else { summary(&compared, &lacking) };
     table.print(common.format)?;
-    eprintln!(
-        "bufbench: {} rows compared, {} rows skipped: no such policy here",
-        compared.len(),
-        lacking.len()
-    );
+    eprintln!("bufbench: {} rows compared{}", compared.len(), skipped(&lacking));
     if compared.is_empty() {
         bail!("no row was compared, expected one at least of a trace that is there and a policy known here");
     }
@@ -168,6 +165,16 @@ pub fn run(args: &CheckBaselinesArgs, common: &Common) -> Result<()> {
         bail!("{wrong} rows of exact policies differ, expected none; --rows shows them");
     }
     Ok(())
+}
+
+/// Which rows were not compared, and why.
+fn skipped(lacking: &[Row]) -> String {
+    let names: BTreeSet<&str> = lacking.iter().map(|row| row.policy.as_str()).collect();
+    if names.is_empty() {
+        return String::new();
+    }
+    let names = names.into_iter().collect::<Vec<_>>().join(" ");
+    format!(", {} rows skipped: no such policy here as {names}", lacking.len())
 }
 
 /// The trace files by base name.
@@ -219,7 +226,7 @@ fn compare(rows: Vec<Row>, traces: &BTreeMap<String, PathBuf>, common: &Common) 
 /// one, elsewhere 1, 2, 3, ... in ascending order. Of all policies only W-TinyLFU, which hashes them, can
 /// tell.
 fn name_blocks(trace: &mut Trace, rows: &[Row]) {
-    if rows.iter().any(|row| row.policy == "WTINYLFU") {
+    if rows.iter().any(|row| row.policy.eq_ignore_ascii_case("WTINYLFU")) {
         trace.rename_blocks(|block| block.wrapping_add(1));
         return;
     }
@@ -325,6 +332,11 @@ mod tests {
             assert_eq!(counterpart(name).map(|with| with.standard), Some(Standard::Exact), "{name}");
         }
         assert_eq!(counterpart("S3FIFO"), counterpart("S3-FIFO"));
+        for (name, as_written) in [("lru", "LRU"), ("w-tinylfu", "W-TinyLFU"), ("lirs_author", "LIRS_author")]
+        {
+            assert!(counterpart(name).is_some(), "{name}");
+            assert_eq!(counterpart(name), counterpart(as_written));
+        }
         for name in ["LeCaR", "Random", "DLIRS_ref"] {
             assert_eq!(counterpart(name), None, "{name}");
         }
