@@ -377,6 +377,63 @@ fn wrong_arguments_end_with_status_one_and_say_what_was_expected() {
     }
 }
 
+/// What would change nothing is not passed over in silence.
+#[test]
+fn options_without_effect_are_refused_or_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = write(&dir, "t.txt", "1\n2\n");
+    let sim = |policy: &str, extra: &[&str]| {
+        let arguments =
+            ["sim", "--trace", text(&trace), "--policy", policy, "--frames", "9", "--format", "csv"];
+        let output = bufbench(&[&arguments[..], extra].concat());
+        (output.status.success(), String::from_utf8(output.stderr).unwrap())
+    };
+    for option in
+        [&["--floor", "0=1"][..], &["--cap", "0=9"], &["--shared-pages", "on"], &["--program-fuel", "9"]]
+    {
+        let refused =
+            format!("{} has no effect under lru opt, expected one of the policies lru-sp ", option[0]);
+        let (succeeded, message) = sim("lru,opt", option);
+        assert!(!succeeded && message.contains(&refused) && message.contains("program:FILE"), "{message}");
+        let (succeeded, message) = sim("lru,lru-sp", option);
+        assert!(
+            succeeded && message.contains(&format!("{} has no effect under lru\n", option[0])),
+            "{message}"
+        );
+        assert_eq!(sim("lru-sp,auto", option), (true, String::new()));
+    }
+    for option in [["--shared-account", "off"], ["--shared-learning", "off"]] {
+        let (succeeded, message) = sim("lru-sp", &option);
+        assert!(
+            !succeeded && message.contains("under lru-sp, expected one of the policies auto"),
+            "{message}"
+        );
+        assert_eq!(sim("auto", &option), (true, String::new()));
+    }
+    let machine = ["--machine", "disks=1,sequential_ms=5,random_ms=22"];
+    for option in [
+        ["--plot", "t.svg"],
+        ["--shared-pages", "on"],
+        ["--shared-account", "off"],
+        ["--shared-learning", "off"],
+        ["--program-fuel", "9"],
+    ] {
+        let (succeeded, message) = sim("lru", &[&machine[..], &option].concat());
+        assert!(
+            !succeeded && message.contains("cannot be used with") && message.contains(option[0]),
+            "{message}"
+        );
+    }
+    for policy in ["tip2", "aggressive", "horizon", "lru,tip2"] {
+        let (succeeded, message) = sim(policy, &[]);
+        assert!(
+            !succeeded && message.contains("expected --machine, such as --machine disks=1,"),
+            "{message}"
+        );
+        assert_eq!(sim(policy, &machine), (true, String::new()));
+    }
+}
+
 #[test]
 fn gen_writes_the_same_trace_for_the_same_seed() {
     let zipf = |seed: &str| stdout(&["gen", "zipf", "--set", "accesses=500", "--seed", seed]);

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::{Context, Result, bail, ensure};
-use bufpool_policies::Allocation;
 use bufpool_policies::program::Program;
+use bufpool_policies::{Allocation, ManagerKind};
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 
@@ -53,7 +53,8 @@ pub struct SimArgs {
     /// Play the trace in time, each tenant a process, on a machine such as
     /// disks=1,sequential_ms=5,random_ms=22; also queue=scan or fifo, quantum_ms=100, driver_us=500,
     /// hit_us=425
-    #[arg(long, value_name = "KEY=VALUE,...", conflicts_with_all = ["by", "plot", "scratch", "floors", "caps"])]
+    #[arg(long, value_name = "KEY=VALUE,...", conflicts_with_all = ["by", "plot", "scratch", "floors", "caps",
+          "shared_pages", "shared_account", "shared_learning", "program_fuel"])]
     pub machine: Option<Machine>,
     /// Format of the traces [default: told by the name]
     #[arg(long, value_enum)]
@@ -120,6 +121,18 @@ impl Named {
     /// If there is no such policy.
     pub fn find<P: FromStr<Err = String>>(&self) -> Result<P> {
         self.0.parse().map_err(anyhow::Error::msg)
+    }
+
+    /// The policy of the simulator, and the file of the program if it is one.
+    fn simulated(&self) -> Result<(Policy, Option<&Path>)> {
+        if let Some((file, allocation)) = program_file(&self.0) {
+            return Ok((Policy::Program(allocation), Some(file)));
+        }
+        let found = self.find().with_context(|| {
+            let machine = "--machine, such as --machine disks=1,sequential_ms=5,random_ms=22";
+            format!("--policy {} is of traces in time; expected {machine}, or another policy", self.0)
+        })?;
+        Ok((found, None))
     }
 }
 
@@ -208,11 +221,13 @@ const COLUMNS: [&str; 15] = [
 ///
 /// # Errors
 ///
-/// If a trace cannot be read or is malformed, or a simulation cannot be carried out.
+/// If no policy takes one of the options, a trace cannot be read or is malformed, or a simulation cannot be
+/// carried out.
 pub fn run(args: &SimArgs, common: &Common) -> Result<()> {
     if let Some(Machine(machine)) = &args.machine {
         return sim_on_machine::run(args, machine, common);
     }
+    check_options(args)?;
     let columns: Vec<&str> = args.by.map(|_| "key").into_iter().chain(COLUMNS).chain(TIER_COLUMNS).collect();
     let mut table = Table::new(&columns);
     let mut charts = Vec::new();
@@ -231,6 +246,40 @@ pub fn run(args: &SimArgs, common: &Common) -> Result<()> {
     table.print(common.format)?;
     if let Some((file, path)) = plot.zip(args.plot.as_ref()) {
         file.finish_with(&plot::stacked(&charts)).with_context(|| unwritable(path))?;
+    }
+    Ok(())
+}
+
+/// Refuses options that none of the policies takes, and tells of those that only some do.
+fn check_options(args: &SimArgs) -> Result<()> {
+    let policies = args.policy.iter().map(|named| Ok((named.0.as_str(), named.simulated()?.0)));
+    let policies = policies.collect::<Result<Vec<(&str, Policy)>>>()?;
+    let tenants = Policy::knows_tenants as fn(Policy) -> bool;
+    let learns = |policy| policy == Policy::Managed(ManagerKind::Auto);
+    for (flag, is_given, takes) in [
+        ("--floor", !args.floors.is_empty(), tenants),
+        ("--cap", !args.caps.is_empty(), tenants),
+        ("--shared-pages", args.shared_pages == Switch::On, tenants),
+        ("--program-fuel", args.program_fuel.is_some(), tenants),
+        ("--shared-account", args.shared_account == Switch::Off, learns),
+        ("--shared-learning", args.shared_learning == Switch::Off, learns),
+    ] {
+        let without = policies.iter().filter(|(_, policy)| is_given && !takes(*policy));
+        let without: Vec<&str> = without.map(|(name, _)| *name).collect();
+        if without.is_empty() {
+            continue;
+        }
+        let message = format!("{flag} has no effect under {}", without.join(" "));
+        if without.len() < policies.len() {
+            eprintln!("bufbench: {message}");
+            continue;
+        }
+        let takers = Policy::all().filter(|policy| takes(*policy)).map(Policy::name);
+        let mut takers: Vec<&str> = takers.collect();
+        if takes(Policy::Program(Allocation::LruSp)) {
+            takers.extend(["program:FILE", "fifo2-sp+program:FILE"]);
+        }
+        bail!("{message}, expected one of the policies {}", takers.join(" "));
     }
     Ok(())
 }
@@ -272,13 +321,9 @@ fn runs(args: &SimArgs, common: &Common, trace: &Trace) -> Result<Vec<Run>> {
         }));
     };
     for named in &args.policy {
-        match program_file(&named.0) {
-            Some((file, allocation)) => {
-                let program = simulate::read_program(file).map_err(anyhow::Error::msg)?;
-                push(&named.0, Policy::Program(allocation), Some(program), true);
-            }
-            None => push(&named.0, named.find()?, None, true),
-        }
+        let (policy, file) = named.simulated()?;
+        let program = file.map(simulate::read_program).transpose().map_err(anyhow::Error::msg)?;
+        push(&named.0, policy, program, true);
     }
     let opt = Policy::Opt.name();
     if args.plot.is_some() && !args.policy.iter().any(|named| named.0 == opt) {

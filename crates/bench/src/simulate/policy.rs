@@ -43,6 +43,11 @@ impl Policy {
         }
     }
 
+    /// Whether it shares frames among tenants; to others they mean nothing.
+    pub fn knows_tenants(self) -> bool {
+        matches!(self, Self::TwoLevel(_) | Self::Managed(_) | Self::Program(_))
+    }
+
     /// All policies that users can name, programs aside, in the order they are listed.
     pub fn all() -> impl Iterator<Item = Policy> {
         let two_level = [Allocation::LruSp, Allocation::AllocLru, Allocation::LruS, Allocation::Fifo2Sp];
