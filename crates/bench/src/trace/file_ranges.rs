@@ -28,6 +28,24 @@ impl FileRanges {
         self.ranges.insert(first, (last, file));
     }
 
+    /// As [`set`](Self::set), if none of the blocks is another file already.
+    ///
+    /// # Errors
+    ///
+    /// What was expected instead, if one is. Nothing is changed then.
+    pub fn add(&mut self, first: u64, last: u64, name: &str) -> Result<(), String> {
+        let own = self.ids.get(name);
+        let mut covered = self.ranges.range(..=last).rev().take_while(|(_, (end, _))| *end >= first);
+        if let Some((begin, (end, other))) = covered.find(|(_, (_, file))| Some(file) != own) {
+            let other = self.ids.iter().find(|(_, file)| *file == other).map_or("", |(other, _)| other);
+            return Err(format!(
+                "blocks of no other file, found {first} to {last} of {name} where {begin} to {end} are of {other}"
+            ));
+        }
+        self.set(first, last, name);
+        Ok(())
+    }
+
     /// The file of a block. O(log n).
     pub fn file(&self, block: u64) -> FileId {
         match self.ranges.range(..=block).next_back() {
@@ -71,6 +89,9 @@ mod tests {
             let mut ranges = FileRanges::new();
             let mut naive = [None; 64];
             for (first, length, name) in sets {
+                let range = &naive[first as usize..=(first + length) as usize];
+                let is_free = range.iter().all(|there| there.is_none_or(|there| there == name));
+                prop_assert_eq!(ranges.clone().add(first, first + length, &name.to_string()).is_ok(), is_free);
                 ranges.set(first, first + length, &name.to_string());
                 naive[first as usize..=(first + length) as usize].fill(Some(name));
             }

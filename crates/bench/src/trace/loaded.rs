@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 
-use super::{Directive, Input, Item, Numbering, Place, Reader, Reference, TraceError, base_name};
+use super::{Directive, FileRanges, Input, Item, Numbering, Place, Reader, Reference, TraceError, base_name};
 
 /// How a trace is loaded.
 #[derive(Clone, Copy, Debug)]
@@ -107,8 +107,8 @@ impl Trace {
     ///
     /// # Errors
     ///
-    /// If the file cannot be read or is malformed, unpins a block that is not pinned, or has more than 2^32 -
-    /// 1 distinct blocks; or if it exceeds the budget and is no regular file, so that it cannot be read
+    /// If the file cannot be read or is malformed, unpins a block that is not pinned, gives a block to two
+    /// files, or has more than 2^32 - 1 distinct blocks; or if it exceeds the budget and is no regular file, so that it cannot be read
     /// again.
     pub fn load(path: &Path, options: &LoadOptions, progress: &ProgressBar) -> Result<Self, TraceError> {
         let mut reader = Reader::open(path, options.input, progress)?;
@@ -134,7 +134,7 @@ impl Trace {
     ///
     /// # Panics
     ///
-    /// If a block is unpinned that is not pinned.
+    /// If a block is unpinned that is not pinned, or is given to two files.
     pub fn of(name: &str, items: impl IntoIterator<Item = Item>) -> Self {
         let mut builder = Builder::new(usize::MAX);
         for item in items {
@@ -460,6 +460,7 @@ struct Builder {
     pins: HashMap<u32, u32>,
     /// Blocks with a number that were not accessed so far.
     unaccessed: HashSet<u32>,
+    files: FileRanges,
 }
 
 impl Builder {
@@ -478,6 +479,7 @@ impl Builder {
             has_pins: false,
             pins: HashMap::new(),
             unaccessed: HashSet::new(),
+            files: FileRanges::new(),
         }
     }
 
@@ -490,6 +492,9 @@ impl Builder {
             Item::Directive(Directive::Unpin(block)) => self.unpin(block),
             Item::Directive(directive) => {
                 self.number_tenant_of(&directive);
+                if let Directive::File { first, last, name } = &directive {
+                    self.files.add(*first, *last, name)?;
+                }
                 if let Some(steps) = &mut self.steps {
                     steps.push_directive(directive, place);
                 }
@@ -703,6 +708,16 @@ mod tests {
                 "{changed:?}: {error}"
             );
         }
+    }
+
+    #[test]
+    fn a_block_is_of_one_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.txt");
+        fs::write(&path, "!file 0 9 a\n!file 10 19 b\n!file 5 9 a\n4\n!file 9 12 b\n").unwrap();
+        let error = Trace::open(&path).unwrap_err();
+        let expected = "line 5: expected blocks of no other file, found 9 to 12 of b where 5 to 9 are of a";
+        assert!(error.to_string().ends_with(expected), "{error}");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use indicatif::ProgressBar;
 
 use super::foreign::{self, ORACLE_RECORD_BYTES};
 use super::lines::{LINE_BYTES_MAX, LineError, Lines};
-use super::{Directive, Item, Place, Reference, TraceError, text};
+use super::{Directive, FileRanges, Item, Place, Reference, TraceError, text};
 
 /// The format of a trace file, before compression.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -265,7 +265,7 @@ fn files_beside(path: &Path) -> Result<Vec<Directive>, TraceError> {
         Err(error) => return Err(TraceError::io(&beside, Place::File, "cannot be opened", error)),
     };
     let mut lines = Lines::new(file);
-    let mut directives = Vec::new();
+    let (mut directives, mut ranges) = (Vec::new(), FileRanges::new());
     loop {
         let place = Place::Line(lines.number() + 1);
         let line = match lines.next_line() {
@@ -282,9 +282,11 @@ fn files_beside(path: &Path) -> Result<Vec<Directive>, TraceError> {
                 return Err(TraceError::malformed(&beside, place, header_expected(line)));
             }
         } else {
-            let directive =
-                file_row(line).map_err(|expected| TraceError::malformed(&beside, place, expected))?;
-            directives.push(directive);
+            let row = file_row(line).and_then(|(first, last, name)| {
+                ranges.add(first, last, &name)?;
+                Ok(Directive::File { first, last, name })
+            });
+            directives.push(row.map_err(|expected| TraceError::malformed(&beside, place, expected))?);
         }
     }
     if lines.number() == 0 {
@@ -302,8 +304,8 @@ fn header_expected(found: &[u8]) -> String {
     format!("{columns}, found {}", text::quoted(found))
 }
 
-/// A row `base blocks name group`.
-fn file_row(line: &[u8]) -> Result<Directive, String> {
+/// The first and last block and the name in a row `base blocks name group`.
+fn file_row(line: &[u8]) -> Result<(u64, u64, String), String> {
     let expected = || {
         let columns = "columns `base`, `blocks` (at least 1), `name`, `group` separated by tabs";
         format!("{columns}, found {}", text::quoted(line))
@@ -314,7 +316,7 @@ fn file_row(line: &[u8]) -> Result<Directive, String> {
     let blocks = text::number(blocks).filter(|&blocks| blocks > 0).ok_or_else(expected)?;
     let last = first.checked_add(blocks - 1).ok_or_else(expected)?;
     let name = std::str::from_utf8(name).map_err(|_| expected())?;
-    Ok(Directive::File { first, last, name: name.to_owned() })
+    Ok((first, last, name.to_owned()))
 }
 
 #[cfg(test)]
@@ -478,6 +480,10 @@ mod tests {
         fs::write(&beside, "base\tblocks\tname\tgroup\n0\t0\tcustomer\ttable\n").unwrap();
         let message = read(&path, None).unwrap_err().to_string();
         assert!(message.contains("pg.files.tsv: line 2: expected columns `base`"), "{message}");
+
+        fs::write(&beside, "base\tblocks\tname\tgroup\n0\t9\ta\ttable\n8\t1\tb\ttable\n").unwrap();
+        let message = read(&path, None).unwrap_err().to_string();
+        assert!(message.contains("pg.files.tsv: line 3: expected blocks of no other file"), "{message}");
 
         for headless in ["", "0\t360\tcustomer\ttable\n"] {
             fs::write(&beside, headless).unwrap();
