@@ -126,6 +126,19 @@ fn a_recording_that_fails_leaves_what_was_there() {
     assert_eq!(names_in(folder.path()).len(), 2);
 }
 
+/// A folder's name is in the names of the files in it.
+#[test]
+fn a_recording_of_files_whose_names_fit_in_no_line_is_refused() {
+    let folder = folder();
+    let broken = folder.path().join("two\nlines");
+    let record = ["--dir", broken.to_str().unwrap(), "record", "--out", "run.txt", "--workload", "readn"];
+    let output = bufbench(folder.path(), &record);
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(message.contains("expected a name that a line of a trace can hold"), "{message}");
+    assert_eq!(names_in(folder.path()), ["two\nlines"]);
+}
+
 #[test]
 fn a_report_says_whose_it_is() {
     let folder = folder();

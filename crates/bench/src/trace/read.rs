@@ -384,6 +384,19 @@ mod tests {
     }
 
     #[test]
+    fn a_name_that_no_line_can_hold_is_not_written() {
+        for name in ["a\nb", " a", "a\t", "", "a\r"] {
+            let file = Directive::File { first: 0, last: 9, name: name.to_owned() };
+            let program = Directive::Program { tenant: 0, file: name.to_owned() };
+            for directive in [file, program] {
+                let refused = Writer::plain(io::sink()).write(&Item::Directive(directive)).unwrap_err();
+                assert_eq!(refused.kind(), io::ErrorKind::InvalidInput);
+                assert!(refused.to_string().contains(&format!("{name:?}: expected a name")), "{refused}");
+            }
+        }
+    }
+
+    #[test]
     fn malformed_text_names_file_and_line() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("bad.txt");

@@ -52,7 +52,7 @@ impl<'a> Writer<'a> {
     ///
     /// # Errors
     ///
-    /// If the output cannot be written.
+    /// If the output cannot be written, or the name of a file would not be read again as it is.
     pub fn write(&mut self, item: &Item) -> io::Result<()> {
         match item {
             Item::Access(reference) => self.access(reference),
@@ -102,6 +102,9 @@ impl<'a> Writer<'a> {
     }
 
     fn directive(&mut self, directive: &Directive) -> io::Result<()> {
+        if let Directive::File { name, .. } | Directive::Program { file: name, .. } = directive {
+            fits_a_line(name)?;
+        }
         let out = self.line();
         match directive {
             Directive::Policy { tenant, prio, policy } => writeln!(out, "!policy {tenant} {prio} {policy}"),
@@ -126,4 +129,14 @@ impl<'a> Writer<'a> {
             }
         }
     }
+}
+
+/// Fails if a name at the end of a line would be another one when it is read.
+fn fits_a_line(name: &str) -> io::Result<()> {
+    if !name.is_empty() && !name.contains('\n') && name.trim() == name {
+        return Ok(());
+    }
+    let expected = "a name that a line of a trace can hold, without a line break and white space at its ends";
+    let message = format!("the file {name:?}: expected {expected}");
+    Err(io::Error::new(io::ErrorKind::InvalidInput, message))
 }
