@@ -206,7 +206,9 @@ fn mistakes_are_refused_with_what_was_expected() {
     let refused = |arguments: &[&str]| refusal(&bufbench(folder.path(), arguments));
     assert!(refused(&["live", "--workload", "hash-join"]).contains("expected one of block-nested-loop-join"));
     let two_threads = ["live", "--workload", "readn", "--deterministic", "--threads", "2"];
-    assert!(refused(&two_threads).contains("deterministic mode takes 1"));
+    assert!(refused(&two_threads).contains("expected --threads 1"));
+    let record = ["record", "--out", "half", "--workload", "readn", "--threads", "2"];
+    assert!(refused(&record).contains("--threads 2: a trace has all accesses in one order"));
     assert!(
         refused(&["live", "--workload", "readn", "--scheme", "best"])
             .contains("expected one of lru, lru-sp, auto")

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::Args;
 
 use super::live::{self, LiveArgs};
@@ -24,8 +24,13 @@ pub struct RecordArgs {
 /// Replayed by `sim` with the same frames and policy, the trace gives the same misses.
 ///
 /// # Errors
-/// As those of `live`, and if the trace cannot be written. A file that is there stays as it was then.
+/// As those of `live`, if there is to be more than one thread, and if the trace cannot be written. A file that is there stays as it was then.
 pub fn run(args: &RecordArgs, common: &Common) -> Result<()> {
+    ensure!(
+        args.live.threads == 1,
+        "--threads {}: a trace has all accesses in one order, which only one thread repeats; expected --threads 1",
+        args.live.threads
+    );
     let mut live = args.live.clone();
     live.pool.deterministic = true;
     let recording = Recording::to_file(&args.out)?;

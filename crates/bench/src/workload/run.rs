@@ -35,7 +35,7 @@ pub fn run(
     ensure!(options.threads >= 1, "0 threads: expected at least 1");
     ensure!(
         !options.deterministic || options.threads == 1,
-        "{} threads: deterministic mode takes 1",
+        "--threads {}: in deterministic mode accesses come in one order; expected --threads 1",
         options.threads
     );
     ensure!(
