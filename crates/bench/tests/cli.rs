@@ -474,6 +474,15 @@ fn gen_refuses_what_memory_cannot_hold() {
         assert!(refused.contains(&format!("--set {key}={MOST}: expected less")), "{stream}: {refused}");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
+    // What lagging clients keep is bounded by their lags, which may add up to more than 2^64, and by what
+    // there is to read.
+    for clients in [1 << 20, MOST] {
+        let set = [("clients", clients), ("accesses", MOST), ("blocks", 2), ("lag", 1 << 32)];
+        let set = set.map(|(key, value)| format!("{key}={value}"));
+        let set: Vec<&str> = set.iter().flat_map(|set| ["--set", set]).collect();
+        let refused = failure(&[&["gen", "clients"][..], &set].concat());
+        assert!(refused.contains("--set lag=4294967296: expected less"), "{refused}");
+    }
 }
 
 #[test]

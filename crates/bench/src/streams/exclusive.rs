@@ -93,9 +93,12 @@ fn lagging_clients(
     lag: u64,
 ) -> io::Result<()> {
     let (clients, accesses) = (settings.count("clients"), settings.count("accesses"));
+    let last_lag = (clients - 1).saturating_mul(lag);
     // What the last client has still to read, and the number of the first of these reads.
-    let (mut reads, mut first) = (VecDeque::new(), 0);
-    for turn in 0..accesses + (clients - 1) * lag {
+    let (kept, mut first) = (accesses.min(last_lag.saturating_add(1)), 0);
+    settings.room("lag", kept, size_of::<u64>())?;
+    let mut reads = VecDeque::with_capacity(kept as usize);
+    for turn in 0..accesses.saturating_add(last_lag) {
         if turn < accesses {
             reads.push_back(1 + zipf.draw(&mut script.random));
         }
