@@ -756,6 +756,11 @@ fn hints_count_without_time() {
     let beside = loops.lines().map(|block| format!("{block}\n9 0 1\n")).collect::<String>();
     assert!(misses("beside.txt", &format!("!hints-all 0\n{beside}")) < 24);
     assert_eq!(misses("ended.txt", &format!("!hints-all 0\n!hints-end 0\n{loops}")), 12);
+    // What is disclosed already is not disclosed again, and what was withdrawn may be.
+    let again = format!("!hints-all 0\n{loops}").replace("\n2", "\n!hints-all 0\n2");
+    assert_eq!(misses("again.txt", &again), all);
+    let anew = format!("!hints-all 0\n{loops}").replace("\n2", "\n!hints-end 0\n!hints-all 0\n2");
+    assert_eq!(misses("anew.txt", &anew), 7);
 }
 
 #[cfg(not(feature = "peers"))]

@@ -24,7 +24,8 @@ pub struct RecordArgs {
 /// Replayed by `sim` with the same frames and policy, the trace gives the same misses.
 ///
 /// # Errors
-/// As those of `live`, if there is to be more than one thread, and if the trace cannot be written. A file that is there stays as it was then.
+/// As those of `live`, if there is to be more than one thread, and if the trace cannot be written. A file
+/// that is there stays as it was then.
 pub fn run(args: &RecordArgs, common: &Common) -> Result<()> {
     ensure!(
         args.live.threads == 1,

@@ -13,6 +13,7 @@ mod one_level;
 mod pins;
 mod policy;
 mod program_file;
+mod promises;
 mod run;
 mod stepper;
 mod tally;

@@ -1,6 +1,6 @@
 //! A trace against the directory: a ledger over all tenants, and their priority levels.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
 use std::path::Path;
 
@@ -16,6 +16,7 @@ use super::lower::Below;
 use super::one_level::ABSENT;
 use super::pins::Pins;
 use super::program_file::read_program;
+use super::promises::Promises;
 use super::run::Run;
 use super::tally::{By, Counts, Tally};
 use super::{Setup, SimError, TenantProgram};
@@ -49,9 +50,7 @@ pub struct TwoLevelRun<'a> {
     program_fuel: Option<u32>,
     /// Per tenant of the trace, by name: the list of what it has disclosed.
     lists: HashMap<u32, HintListId>,
-    /// Per tenant of the trace, by number: the blocks of its later accesses, all of which it discloses, as
-    /// far as its list has not had room for them.
-    promised: HashMap<u32, VecDeque<u64>>,
+    promises: Promises,
     /// Index in the trace of the access after the last batch.
     next_access: u64,
     ranges: FileRanges,
@@ -111,7 +110,7 @@ impl<'a> TwoLevelRun<'a> {
             seed: setup.seed,
             program_fuel: setup.program_fuel,
             lists: HashMap::new(),
-            promised: HashMap::new(),
+            promises: Promises::default(),
             next_access: 0,
             created: None,
             ranges: FileRanges::new(),
@@ -371,10 +370,7 @@ impl<'a> TwoLevelRun<'a> {
     /// The tenant `named` discloses all its accesses from here on.
     fn disclose_all(&mut self, named: u32) -> Result<(), SimError> {
         let number = self.tenant_number(named);
-        let mut later = Later { tenant: number, from: self.next_access, blocks: VecDeque::new() };
-        self.trace.replay(&mut later)?;
-        let blocks = later.blocks.into_iter().map(|block| self.trace.blocks()[block as usize]);
-        self.promised.insert(number, blocks.collect());
+        self.promises.make(self.trace, number, self.next_access)?;
         self.disclose_promised(number);
         Ok(())
     }
@@ -383,23 +379,22 @@ impl<'a> TwoLevelRun<'a> {
         if let Some(list) = self.lists.remove(&named) {
             self.directory.close_hints(list);
         }
-        self.promised.remove(&self.tenant_number(named));
+        self.promises.end(self.tenant_number(named));
     }
 
-    /// Tells the directory of as many of a tenant's promised blocks as its list has room for.
+    /// Tells the directory of as many of a tenant's promised accesses as its list has room for.
     #[cold]
     fn disclose_promised(&mut self, tenant: u32) {
-        let Self { trace, directory, frame_of: frames, lists, promised, tenants, .. } = self;
+        let Self { trace, directory, frame_of: frames, lists, promises, tenants, .. } = self;
         let named = trace.tenants()[tenant as usize] as u32;
         let list = *lists.entry(named).or_insert_with(|| open_list(directory, tenants[tenant as usize]));
-        let Some(blocks) = promised.get_mut(&tenant) else { return };
-        while let Some(&block) = blocks.front() {
+        while let Some(block) = promises.untold(tenant) {
+            let block = trace.blocks()[block as usize];
             if directory.hint(list, PageId(block), frame_of(trace, frames, block)).is_none() {
                 return;
             }
-            blocks.pop_front();
+            promises.was_told(tenant);
         }
-        promised.remove(&tenant);
     }
 
     /// Finds the file of every block, after ranges were given.
@@ -457,8 +452,11 @@ impl Replay for TwoLevelRun<'_> {
                 // A creation is told right before its access, which begins a batch.
                 creates: at == 0 && self.created.take() == Some(blocks[block as usize]),
             };
-            if !self.promised.is_empty() {
-                self.disclose_promised(number(batch.tenants));
+            if !self.promises.is_empty() {
+                if self.promises.untold(number(batch.tenants)).is_some() {
+                    self.disclose_promised(number(batch.tenants));
+                }
+                self.promises.access(number(batch.tenants));
             }
             let counts = self.tally.accessor(number(keys));
             counts.accesses += 1;
@@ -484,30 +482,6 @@ impl Replay for TwoLevelRun<'_> {
             Act::Unpin(block) => self.pins.unpin(block, self.frame(block)),
             Act::Directive(directive, place) => self.direct(directive, place)?,
         }
-        Ok(())
-    }
-}
-
-/// Finds a tenant's accesses from one on.
-struct Later {
-    tenant: u32,
-    from: u64,
-    /// Their blocks' numbers.
-    blocks: VecDeque<u32>,
-}
-
-impl Replay for Later {
-    type Error = SimError;
-
-    fn batch(&mut self, batch: Batch<'_>) -> Result<(), SimError> {
-        let begin = self.from.saturating_sub(batch.first).min(batch.blocks.len() as u64) as usize;
-        let tenant = |at: usize| batch.tenants.get(at).copied().unwrap_or(0);
-        let own = (begin..batch.blocks.len()).filter(|at| tenant(*at) == self.tenant);
-        self.blocks.extend(own.map(|at| batch.blocks[at]));
-        Ok(())
-    }
-
-    fn act(&mut self, _: Act<'_>) -> Result<(), SimError> {
         Ok(())
     }
 }
