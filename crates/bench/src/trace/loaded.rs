@@ -108,14 +108,18 @@ impl Trace {
     /// # Errors
     ///
     /// If the file cannot be read or is malformed, unpins a block that is not pinned, gives a block to two
-    /// files, or has more than 2^32 - 1 distinct blocks; or if it exceeds the budget and is no regular file,
-    /// so that it cannot be read again.
+    /// files, tells of a creation without an access to the block next, or has more than 2^32 - 1 distinct
+    /// blocks; or if it exceeds the budget and is no regular file, so that it cannot be read again.
     pub fn load(path: &Path, options: &LoadOptions, progress: &ProgressBar) -> Result<Self, TraceError> {
         let mut reader = Reader::open(path, options.input, progress)?;
         let mut builder = Builder::new(options.budget_bytes);
         while let Some(item) = reader.next_item()? {
             let place = reader.place();
             builder.push(item, place).map_err(|why| TraceError::malformed(path, place, why))?;
+        }
+        if let Some((block, place)) = builder.created {
+            let expected = format!("an access to block {block} after !create {block}, found the end");
+            return Err(TraceError::malformed(path, place, expected));
         }
         let source = Some((path.to_owned(), options.input));
         let trace = builder.finish(base_name(path), source);
@@ -134,7 +138,8 @@ impl Trace {
     ///
     /// # Panics
     ///
-    /// If a block is unpinned that is not pinned, or is given to two files.
+    /// If a block is unpinned that is not pinned, or given to two files, or accessed after a creation is told
+    /// of another one.
     pub fn of(name: &str, items: impl IntoIterator<Item = Item>) -> Self {
         let mut builder = Builder::new(usize::MAX);
         for item in items {
@@ -461,6 +466,8 @@ struct Builder {
     /// Blocks with a number that were not accessed so far.
     unaccessed: HashSet<u32>,
     files: FileRanges,
+    /// The block whose creation was told, and where, until it is accessed.
+    created: Option<(u64, Place)>,
 }
 
 impl Builder {
@@ -480,6 +487,7 @@ impl Builder {
             pins: HashMap::new(),
             unaccessed: HashSet::new(),
             files: FileRanges::new(),
+            created: None,
         }
     }
 
@@ -494,6 +502,10 @@ impl Builder {
                 self.number_tenant_of(&directive);
                 if let Directive::File { first, last, name } = &directive {
                     self.files.add(*first, *last, name)?;
+                }
+                if let Directive::Create(block) = &directive {
+                    self.end_creation(None)?;
+                    self.created = Some((*block, place));
                 }
                 if let Some(steps) = &mut self.steps {
                     steps.push_directive(directive, place);
@@ -510,6 +522,9 @@ impl Builder {
             site: self.sites.number(u64::from(reference.site)).ok_or_else(|| too_many("sites"))?,
             tenant: self.tenants.number(u64::from(reference.tenant)).ok_or_else(|| too_many("tenants"))?,
         };
+        if self.created.is_some() {
+            self.end_creation(Some(reference.block))?;
+        }
         if !self.unaccessed.is_empty() {
             self.unaccessed.remove(&numbers.block);
         }
@@ -547,6 +562,16 @@ impl Builder {
         }
         self.push_act(StoredAct::Unpin(number));
         Ok(())
+    }
+
+    /// A creation that was told is over with an access to that block, and with nothing else.
+    fn end_creation(&mut self, accessed: Option<u64>) -> Result<(), String> {
+        match self.created.take() {
+            Some((block, _)) if accessed != Some(block) => {
+                Err(format!("an access to block {block} next, as !create {block} stands before it"))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn block_number(&mut self, block: u64) -> Result<u32, String> {
@@ -718,6 +743,28 @@ mod tests {
         let error = Trace::open(&path).unwrap_err();
         let expected = "line 5: expected blocks of no other file, found 9 to 12 of b where 5 to 9 are of a";
         assert!(error.to_string().ends_with(expected), "{error}");
+    }
+
+    #[test]
+    fn a_creation_needs_its_access() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.txt");
+        let open = |text: &str| {
+            fs::write(&path, text).unwrap();
+            Trace::open(&path).map_err(|error| error.to_string())
+        };
+        open("!create 4\n!pin 4\n# fine\n4\n5\n").unwrap();
+        for (text, expected) in [
+            ("3\n!create 4\n", "line 2: expected an access to block 4 after !create 4, found the end"),
+            (
+                "!create 4\n5\n4\n",
+                "line 2: expected an access to block 4 next, as !create 4 stands before it",
+            ),
+            ("!create 4\n!create 4\n4\n", "line 2: expected an access to block 4 next"),
+        ] {
+            let error = open(text).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
     }
 
     #[test]
