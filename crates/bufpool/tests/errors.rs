@@ -7,8 +7,11 @@ use std::fs;
 use std::os::fd::OwnedFd;
 
 use bufpool::sim::SimDevice;
-use bufpool::{Direct, ErrorKind, FileOptions, Policy, PoolOptions};
-use common::{PAGE_BYTES, deterministic, directory, kind, new_file, on_each_backend, small, stamp, version};
+use bufpool::{Direct, Error, ErrorKind, File, FileOptions, Policy, PoolOptions};
+use common::{
+    PAGE_BYTES, block_on, deterministic, directory, kind, new_file, on_each_backend, open_on, small, stamp,
+    stamped_device, version,
+};
 
 #[test]
 fn page_sizes_are_powers_of_two_in_range() {
@@ -785,4 +788,49 @@ fn discards_of_half_changed_pages_come_one_after_the_other() {
         assert_eq!(version(&tenant.read(file.page(0)).unwrap(), 0), 1);
         pool.check_invariants();
     }
+}
+
+/// Whatever is wrong with file, tenant or pool: who asked for a page is told for which it was refused.
+#[test]
+fn a_refused_access_names_its_page() {
+    let device = stamped_device(3);
+    device.put("words", &[0; 3 * PAGE_BYTES]);
+    let pool = small().open_on(&device).unwrap();
+    let tenant = pool.tenant("guest").open().unwrap();
+    let named = |access: Option<Error>, expected: ErrorKind, file: &File| {
+        let error = access.expect("it is refused");
+        assert_eq!(
+            (error.kind(), error.file(), error.page()),
+            (expected, Some(file.name()), Some(2)),
+            "{error}"
+        );
+    };
+    let words = pool.open_file("words", FileOptions::new().optimistic(true)).unwrap();
+    named(tenant.write(words.page(2)).err(), ErrorKind::Unsupported, &words);
+    named(tenant.create(words.page(2)).err(), ErrorKind::Unsupported, &words);
+    named(tenant.overwrite(words.page(2), &[0; PAGE_BYTES]).err(), ErrorKind::Unsupported, &words);
+    named(block_on(tenant.write_async(words.page(2))).err(), ErrorKind::Unsupported, &words);
+    named(tenant.pin(words.page(2)).unwrap().write().err(), ErrorKind::Unsupported, &words);
+    named(tenant.pin_owned(words.page(2)).unwrap().write(&tenant).err(), ErrorKind::Unsupported, &words);
+    let file = pool.open_file("data", FileOptions::new().read_only(true)).unwrap();
+    named(tenant.optimistic(file.page(2), |_| ()).err(), ErrorKind::Unsupported, &file);
+    named(tenant.write_optimistic(file.page(2)).err(), ErrorKind::Unsupported, &file);
+    named(tenant.write(file.page(2)).err(), ErrorKind::ReadOnly, &file);
+    named(tenant.pin(file.page(2)).unwrap().write().err(), ErrorKind::ReadOnly, &file);
+    let (other_pool, other) = open_on(small(), &stamped_device(3));
+    named(tenant.read(other.page(2)).err(), ErrorKind::WrongPool, &other);
+    named(block_on(tenant.read_async(other.page(2))).err(), ErrorKind::WrongPool, &other);
+    named(
+        tenant.pin_owned(file.page(2)).unwrap().read(&other_pool.default_tenant()).err(),
+        ErrorKind::WrongPool,
+        &file,
+    );
+    tenant.clone().close().unwrap();
+    named(tenant.read(file.page(2)).err(), ErrorKind::TenantClosed, &file);
+    let tenant = pool.default_tenant();
+    words.clone().close().unwrap();
+    named(tenant.read(words.page(2)).err(), ErrorKind::FileClosed, &words);
+    named(tenant.read_many(&[words.page(2)]).pop().unwrap().err(), ErrorKind::FileClosed, &words);
+    pool.close().unwrap();
+    named(tenant.read(file.page(2)).err(), ErrorKind::PoolClosed, &file);
 }

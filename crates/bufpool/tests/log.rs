@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use bufpool::engine::{Log, PageHooks, PageName};
 use bufpool::sim::SimDevice;
 use bufpool::{ErrorKind, File, FileOptions, Pool, PoolOptions, Program, Tenant};
-use common::{PAGE_BYTES, deterministic, in_a_minute, kind, new_file, small, stamp, version};
+use common::{PAGE_BYTES, deterministic, in_a_minute, new_file, small, stamp, version};
 use proptest::prelude::*;
 
 /// A log in memory: numbers are handed out, and durable when somebody says so.
@@ -214,7 +214,9 @@ fn a_log_that_fails_or_panics_leaves_pages_dirty() {
         assert_eq!(error.kind(), ErrorKind::Log);
         assert!(error.to_string().contains("the log device is gone"), "{error}");
         world.log.panics.store(true, Ordering::SeqCst);
-        assert_eq!(kind(world.file.flush_page(3)), ErrorKind::Log);
+        let error = world.file.flush_page(3).unwrap_err();
+        assert_eq!((error.kind(), error.page()), (ErrorKind::Log, Some(3)), "{error}");
+        assert_eq!(error.file(), Some(world.file.name()));
         let stats = world.pool.stats();
         assert_eq!((stats.dirty_frames, stats.writes), (1, 0));
         assert!(stats.log_failures >= 2);

@@ -203,7 +203,7 @@ impl Acquiring {
 
     fn advance(&mut self, waker: &Waker) -> Poll<Result<Latch<OwnedWord>>> {
         if let Err(error) = self.file.pool.owner.check(self.purpose.operation()) {
-            return Poll::Ready(Err(error));
+            return Poll::Ready(Err(self.file.page(self.number).named_in(error)));
         }
         if let Stage::Loading(landing) = &self.stage {
             match landing.poll(|| self.file.pool.waker_thread.adopt(waker)) {
@@ -219,7 +219,7 @@ impl Acquiring {
         // A write guard lends its bytes mutably, which pages that are read without a latch do not allow.
         let checked = match self.purpose {
             Purpose::Read => checked.map(drop),
-            _ => checked.and_then(|_| self.file.shared.check_optimistic(false, operation)),
+            _ => checked.and_then(|_| self.file.page(self.number).check_optimistic(false, operation)),
         };
         if let Err(error) = checked {
             return Poll::Ready(Err(error));
@@ -305,7 +305,7 @@ impl Acquiring {
         };
         let io = match self.file.shared.io(operation) {
             Ok(io) => io,
-            Err(error) => return Poll::Ready(Err(error)),
+            Err(error) => return Poll::Ready(Err(error.at_page(self.number))),
         };
         let how = if pool.is_immediate { Emptying::Waiting(None) } else { Emptying::AtOnce };
         let page = self.file.page(self.number);
@@ -457,7 +457,7 @@ impl Flight {
                 self.attempt = attempt;
                 match self.file.io(self.operation) {
                     Ok(io) => self.submit(&pool, &io),
-                    Err(error) => self.give_up(&pool, error),
+                    Err(error) => self.give_up(&pool, error.at_page(number)),
                 }
             }
         }

@@ -434,14 +434,14 @@ impl<'g> Pin<'g> {
     /// [`ErrorKind::FilePoisoned`](crate::ErrorKind::FilePoisoned) if the file takes no writes.
     #[track_caller]
     pub fn write(&self) -> Result<WriteGuard<'_>> {
-        self.page().file().shared.check_optimistic(false, "write page")?;
+        self.page().check_optimistic(false, "write page")?;
         let latch = self.latch(Purpose::Write, SiteRef::caller())?;
         Ok(WriteGuard::new(self.hold.tenant, self.page(), latch))
     }
 
     fn latch(&self, purpose: Purpose, site: SiteRef) -> Result<Latch<&'g PageWord>> {
         let (pool, page, tenant) = (self.hold.pool(), self.page(), self.hold.tenant);
-        pool.owner.check(purpose.operation())?;
+        pool.owner.check(purpose.operation()).map_err(|error| page.named_in(error))?;
         let latch = Access::of(tenant).latch_pinned(page, self.word, purpose)?;
         Access::of(tenant).note_hit(
             pool.hot.tag,

@@ -360,7 +360,10 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
             let Some((hint, file)) = self.peek()? else { return Ok(None) };
             let read = match file {
                 Some(file) => self.read(&file, hint.number, origin),
-                None => Err(Error::new(ErrorKind::FileClosed, NEXT, "the file is not open")),
+                None => {
+                    let error = Error::new(ErrorKind::FileClosed, NEXT, "the file is not open");
+                    Err(error.at_page(hint.number))
+                }
             };
             match read {
                 Err(error) if is_vain(&error) => self.pass_over(1),

@@ -87,7 +87,7 @@ impl<'g> Access<'g> {
         origin: Origin,
         limit: Limit,
     ) -> Granted<WriteGuard<'g>> {
-        page.file().shared.check_optimistic(false, "write page")?;
+        page.check_optimistic(false, "write page")?;
         let latch = self.latch(page, Purpose::Write, origin, limit)?;
         Ok(WriteGuard::new(self.tenant, page, latch))
     }
@@ -98,7 +98,7 @@ impl<'g> Access<'g> {
         origin: Origin,
         limit: Limit,
     ) -> Granted<WriteGuard<'g>> {
-        page.file().shared.check_optimistic(false, "create page")?;
+        page.check_optimistic(false, "create page")?;
         let latch = self.latch(page, Purpose::Create, origin, limit)?;
         let mut guard = WriteGuard::new(self.tenant, page, latch);
         // Of a page that was absent this overwrites what its frame held before; nobody else has seen it.
@@ -108,7 +108,7 @@ impl<'g> Access<'g> {
 
     pub(crate) fn overwrite(self, page: Page<'g>, bytes: &[u8], origin: Origin, limit: Limit) -> Granted<()> {
         let file = &page.file().shared;
-        file.check_optimistic(false, "overwrite page")?;
+        page.check_optimistic(false, "overwrite page")?;
         let page_bytes = self.tenant.pool.page_bytes;
         if bytes.len() != page_bytes {
             let message = format!("{} bytes were given, expected page_bytes = {page_bytes}", bytes.len());
@@ -231,7 +231,7 @@ impl<'g> Access<'g> {
     ) -> Result<Latch<&'g PageWord>> {
         let operation = purpose.operation();
         if purpose != Purpose::Read {
-            page.file().shared.check_writable(operation)?;
+            page.file().shared.check_writable(operation).map_err(|error| page.named_in(error))?;
         }
         page.file().shared.check_whole(page.number(), operation)?;
         let pool = &*self.tenant.pool;
@@ -282,7 +282,7 @@ pub(crate) fn refused(
             ),
         ),
     };
-    Refused::Failed(error.in_file(page.file().name()).at_page(page.number()))
+    Refused::Failed(page.named_in(error))
 }
 
 impl<'g> Access<'g> {
@@ -345,6 +345,13 @@ impl<'g> Access<'g> {
         purpose: Purpose,
         operation: &'static str,
     ) -> Result<&'g PageWord> {
+        self.check_access(page, purpose, operation).map_err(|error| page.named_in(error))?;
+        let budget = &self.tenant.pool.page_table_budget;
+        let word = page.file().shared.table.get_or_allocate(page.number(), budget);
+        word.map_err(|why| HitLog::of(&self.tenant.pool).no_word(page, why, operation))
+    }
+
+    fn check_access(self, page: Page<'_>, purpose: Purpose, operation: &'static str) -> Result<()> {
         let file = page.file();
         self.tenant.check_open(operation)?;
         self.tenant.check_file(file, operation)?;
@@ -353,9 +360,7 @@ impl<'g> Access<'g> {
             file.shared.check_writable(operation)?;
         }
         file.shared.check_page(page.number(), operation)?;
-        file.shared.check_whole(page.number(), operation)?;
-        let word = file.shared.table.get_or_allocate(page.number(), &self.tenant.pool.page_table_budget);
-        word.map_err(|why| HitLog::of(&self.tenant.pool).no_word(page, why, operation))
+        file.shared.check_whole(page.number(), operation)
     }
 }
 
@@ -469,7 +474,7 @@ impl<'p> HitLog<'p> {
     fn no_word(self, page: Page<'_>, why: NoWord, operation: &'static str) -> Error {
         let budget = &self.pool.page_table_budget;
         let message = match why {
-            NoWord::Closed => return page.file().shared.closed_error(operation),
+            NoWord::Closed => return page.named_in(page.file().shared.closed_error(operation)),
             NoWord::Budget => format!(
                 "page tables take {} bytes, expected no more than page_tables_bytes_max = {}",
                 budget.bytes(),
@@ -480,8 +485,6 @@ impl<'p> HitLog<'p> {
                  (RLIMIT_AS) to leave a sixteenth of itself besides"
             ),
         };
-        Error::new(ErrorKind::FileLength, operation, message)
-            .in_file(page.file().name())
-            .at_page(page.number())
+        page.named_in(Error::new(ErrorKind::FileLength, operation, message))
     }
 }

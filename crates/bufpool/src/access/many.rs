@@ -420,7 +420,7 @@ impl<'g> Stream<'_, '_, 'g> {
         } else {
             match page.file().shared.io(OPERATION) {
                 Ok(file) => reads.begin(file, page.number(), lease),
-                Err(error) => return self.refuse(load, lease, error),
+                Err(error) => return self.refuse(load, lease, page.named_in(error)),
             }
         }
         self.flying.push(Some(load));

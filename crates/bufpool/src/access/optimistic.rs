@@ -94,7 +94,7 @@ impl<'g> Access<'g> {
     ) -> Result<(R, Version)> {
         const OPERATION: &str = "read page optimistically";
         let site = self.called(SiteRef { place, scope, class });
-        page.file().shared.check_optimistic(true, OPERATION)?;
+        page.check_optimistic(true, OPERATION)?;
         let word = self.checked_word(page, Purpose::Read, OPERATION)?;
         let frames = *page.file().shared.table.frames();
         if let Some(reader) = readers::own_reader() {
@@ -130,7 +130,7 @@ impl<'g> Access<'g> {
         origin: Origin,
         limit: Limit,
     ) -> Granted<OptimisticWriteGuard<'g>> {
-        page.file().shared.check_optimistic(true, "write page")?;
+        page.check_optimistic(true, "write page")?;
         let latch = self.latch(page, Purpose::Write, origin, limit)?;
         Ok(OptimisticWriteGuard { guard: WriteGuard::new(self.tenant, page, latch) })
     }
@@ -141,7 +141,7 @@ impl<'g> Access<'g> {
         origin: Origin,
         limit: Limit,
     ) -> Granted<OptimisticWriteGuard<'g>> {
-        page.file().shared.check_optimistic(true, "create page")?;
+        page.check_optimistic(true, "create page")?;
         let latch = self.latch(page, Purpose::Create, origin, limit)?;
         let mut guard = WriteGuard::new(self.tenant, page, latch);
         guard.words_mut().iter().for_each(|word| word.store(0, Ordering::Relaxed));

@@ -143,7 +143,7 @@ impl<'g> Access<'g> {
         origin: Origin,
         limit: Limit,
     ) -> Granted<OwnedWriteGuard> {
-        page.file().shared.check_optimistic(false, "write page")?;
+        page.check_optimistic(false, "write page")?;
         let latch = self.latch(page, Purpose::Write, origin, limit)?;
         Ok(OwnedWriteGuard::new(page.file().keeper(), page.number(), latch.detached()))
     }
@@ -374,7 +374,7 @@ impl OwnedPin {
     /// [`ErrorKind::TenantClosed`](crate::ErrorKind::TenantClosed).
     #[track_caller]
     pub fn write<'g>(&'g self, tenant: &'g Tenant) -> Result<WriteGuard<'g>> {
-        self.file.shared.check_optimistic(false, "write page")?;
+        self.page().check_optimistic(false, "write page")?;
         let latch = self.latch(tenant, Purpose::Write, SiteRef::caller())?;
         Ok(WriteGuard::new(tenant, self.page(), latch))
     }
@@ -386,8 +386,8 @@ impl OwnedPin {
         site: SiteRef,
     ) -> Result<Latch<&'g PageWord>> {
         let (page, access, operation) = (self.page(), Access::of(tenant), purpose.operation());
-        tenant.check_open(operation)?;
-        tenant.check_file(&self.file, operation)?;
+        let checked = tenant.check_open(operation).and_then(|()| tenant.check_file(&self.file, operation));
+        checked.map_err(|error| page.named_in(error))?;
         let latch = access.latch_pinned(page, self.word, purpose)?;
         let site = site.in_class(self.class);
         access.note_hit(tenant.pool.hot.tag, page, access.marked(latch.frame()), site.into(), false);

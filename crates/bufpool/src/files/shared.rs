@@ -244,7 +244,7 @@ impl FileShared {
         if self.gate.holds_off(number) {
             return Ok(false);
         }
-        self.check_open(operation)?;
+        self.check_open(operation).map_err(|error| error.at_page(number))?;
         self.check_page(number, operation)?;
         Ok(true)
     }
@@ -274,7 +274,7 @@ impl FileShared {
         if self.is_poisoned() {
             return Err(self.poisoned_error(OPERATION).at_page(number));
         }
-        self.io(OPERATION)
+        self.io(OPERATION).map_err(|error| error.at_page(number))
     }
 
     /// Makes durable what was written, if anything was since the last time.

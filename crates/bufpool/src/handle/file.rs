@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use bufpool_policies::{FileId, PageId};
 
+use crate::error::{Error, Result};
 use crate::files::shared::FileShared;
 use crate::handle::keeper::{self, Keeper};
 use crate::handle::pool::PoolHandle;
@@ -165,6 +166,19 @@ impl<'f> Page<'f> {
     pub fn id(self) -> PageId {
         let last = (1 << PageId::NUMBER_BITS) - 1;
         PageId::in_file(self.file.id(), self.number.min(last))
+    }
+
+    /// The error, which names this page from now on.
+    #[cold]
+    pub(crate) fn named_in(self, error: Error) -> Error {
+        error.in_file(self.file.name()).at_page(self.number)
+    }
+
+    /// Whether the page's file is optimistic, as the operation takes it to be.
+    #[inline]
+    pub(crate) fn check_optimistic(self, expected: bool, operation: &'static str) -> Result<()> {
+        let checked = self.file.shared.check_optimistic(expected, operation);
+        checked.map_err(|error| self.named_in(error))
     }
 }
 

@@ -75,7 +75,8 @@ impl<'a> FrameSearch<'a> {
             }
             let hint = self.touch_upcoming();
             let (admitted, is_entered, wishes) = {
-                let mut policy = self.tenant.lock_policy(self.purpose.operation())?;
+                let policy = self.tenant.lock_policy(self.purpose.operation());
+                let mut policy = policy.map_err(|error| self.page.named_in(error))?;
                 if let Some(hint) = hint {
                     policy.fetch_for_miss(id, hint);
                 }
@@ -214,8 +215,7 @@ impl<'a> FrameSearch<'a> {
     }
 
     fn error(&self, kind: ErrorKind, message: String) -> Error {
-        let error = Error::new(kind, self.purpose.operation(), message);
-        error.in_file(self.page.file().name()).at_page(self.page.number())
+        self.page.named_in(Error::new(kind, self.purpose.operation(), message))
     }
 }
 

@@ -84,7 +84,7 @@ impl<'p> PageRead<'p> {
         mut attempt: Attempt,
         operation: &'static str,
     ) -> Result<()> {
-        let io = file.io(operation)?;
+        let io = file.io(operation).map_err(|error| error.at_page(number))?;
         if attempt == Attempt::First && self.is_taken(file, number, lease) {
             return Ok(());
         }
@@ -116,7 +116,7 @@ impl<'p> PageRead<'p> {
     ) -> (FrameLease, Result<()>) {
         let io = match file.io(operation) {
             Ok(io) => io,
-            Err(error) => return (lease, Err(error)),
+            Err(error) => return (lease, Err(error.at_page(number))),
         };
         let mut lease = lease;
         if self.is_taken(file, number, &mut lease) {

@@ -83,7 +83,12 @@ impl<'p> Checkpoint<'p> {
 
     /// Writes pages sorted by file and number. Goes on after a failure, and returns the first.
     fn write_dirty(self, pages: &[DirtyPage], operation: &'static str) -> Result<()> {
-        let mut outcome = self.pool.advance_log(self.greatest_lsn(pages), operation);
+        let advanced = self.pool.advance_log(self.greatest_lsn(pages), operation);
+        let mut outcome = advanced.map_err(|error| match pages {
+            [(file, number)] => error.in_file(&file.name).at_page(*number),
+            [(first, _), .., (last, _)] if first.id == last.id => error.in_file(&first.name),
+            _ => error,
+        });
         let mut rest: Vec<&DirtyPage> = pages.iter().collect();
         if rest.len() > 1 && self.pool.reserve.frames() > 0 {
             let (written, later) = Flush::new(self.pool, operation).write(pages);
@@ -298,7 +303,8 @@ impl<'p> Checkpoint<'p> {
         for Seized { number, latch } in &seized.whole {
             let entry = self.pool.frames.get(latch.frame());
             if entry.is_dirty() {
-                self.pool.advance_log(entry.page_lsn(), operation)?;
+                let advanced = self.pool.advance_log(entry.page_lsn(), operation);
+                advanced.map_err(|error| error.in_file(&file.name).at_page(*number))?;
                 PageOut::of(self.pool).write_page((file, *number, &latch.lease()))?;
                 self.pool.mark_clean(entry, entry.mark());
             }
