@@ -156,7 +156,11 @@ fn ten_thousand_contexts_pass() {
     let tenant = pool.tenant("t").open().unwrap();
     for query in 0..10_000 {
         let _query = context!("query", query);
-        drop(tenant.read(file.page(query % 4)).unwrap());
+        if query < 2 {
+            drop(tenant.create(file.page(query)).unwrap());
+        } else {
+            drop(tenant.read(file.page(query % 4)).unwrap());
+        }
     }
     let stats = pool.stats();
     let own = &stats.tenants[tenant.id() as usize];
@@ -167,6 +171,12 @@ fn ten_thousand_contexts_pass() {
     let live: u64 = contexts.iter().map(|context| context.accesses).sum();
     assert_eq!(live + own.recycled_accesses, 10_000);
     assert_eq!(own.recycled_misses + contexts.iter().map(|context| context.misses).sum::<u64>(), 4);
+    let created: u64 = contexts.iter().map(|context| context.creations).sum();
+    assert_eq!((own.recycled_creations + created, own.recycled_creations), (own.creations, 2));
+    let recycled =
+        format!("contexts of t that were recycled, with {} accesses, 2 read misses", own.recycled_accesses);
+    let report = pool.report().to_string();
+    assert!(report.contains(&recycled), "{report}");
     assert_eq!(counts(&pool, "query 9999 > "), (1, 0));
     pool.check_invariants();
 }

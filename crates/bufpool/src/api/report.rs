@@ -26,10 +26,10 @@ const STREAMS_SHOWN: usize = 40;
 /// # The table of contexts
 ///
 /// *read misses*, *accesses* and *hit_ratio* are the pool's counts of the context. With the contexts that
-/// were recycled they add up to those of its tenant. A context that accesses several files has a line with
-/// these counts, and below it one line without them for each file: the [streams](StreamReport) that its
-/// manager tells apart. With one file there is one line for both. The other columns are what the manager
-/// knows of a stream, and are empty if it knows none:
+/// were recycled, which have a line together below the others, they add up to those of its tenant. A context
+/// that accesses several files has a line with these counts, and below it one line without them for each
+/// file: the [streams](StreamReport) that its manager tells apart. With one file there is one line for both.
+/// The other columns are what the manager knows of a stream, and are empty if it knows none:
 ///
 /// * *frames*, *share*: [frames](StreamReport::frames) whose page the stream used last, also as a share of
 ///   all;
@@ -282,8 +282,11 @@ impl Report {
         for tenant in self.stats.tenants.iter().filter(|tenant| tenant.contexts_recycled > 0) {
             writeln!(
                 f,
-                "and {} contexts of {} that were recycled, with {} accesses, {} misses",
-                tenant.contexts_recycled, tenant.name, tenant.recycled_accesses, tenant.recycled_misses
+                "and {} contexts of {} that were recycled, with {} accesses, {} read misses",
+                tenant.contexts_recycled,
+                tenant.name,
+                tenant.recycled_accesses,
+                tenant.recycled_misses - tenant.recycled_creations
             )?;
         }
         Ok(())

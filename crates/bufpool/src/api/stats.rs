@@ -90,7 +90,9 @@ pub struct Stats {
     pub lock_held_ns: u64,
     /// Per tenant, in order of their ids; the default tenant is first.
     pub tenants: Vec<TenantStats>,
-    /// Per context of each tenant, most accesses first.
+    /// Per context of each tenant, most accesses first. Those of a tenant add up to its accesses, misses and
+    /// creations together with what its recycled contexts have counted, as in
+    /// [`TenantStats::recycled_accesses`].
     pub contexts: Vec<ContextStats>,
     /// What managers know of the streams that they tell apart: those of the commons, then by tenant.
     pub streams: Vec<StreamStats>,
@@ -161,12 +163,17 @@ pub struct TenantStats {
     pub prefetch_wasted: u64,
     /// What became of the reads that it disclosed; see [`Tenant::hint`](crate::Tenant::hint).
     pub hints: HintCounts,
-    /// Contexts that were recycled, because there were too many at a time.
+    /// Contexts that were recycled, because there were too many at a time. [`Stats::contexts`] has them no
+    /// more.
     pub contexts_recycled: u64,
     /// Accesses from contexts that were recycled.
     pub recycled_accesses: u64,
-    /// Of these, misses.
+    /// Of these, misses, creations included.
     pub recycled_misses: u64,
+    /// Misses from contexts that were recycled that made their page instead of reading it.
+    pub recycled_creations: u64,
+    /// Mistakes that misses from contexts that were recycled brought to light.
+    pub recycled_mistakes: u64,
 }
 
 /// What a tenant's policy program did since it was given to the tenant; part of [`TenantStats`].
@@ -494,6 +501,8 @@ fn tenant_stats(policy: &PolicyState, id: TenantId) -> TenantStats {
         contexts_recycled,
         recycled_accesses: recycled_counts.accesses,
         recycled_misses: recycled_counts.misses,
+        recycled_creations: recycled_counts.creations,
+        recycled_mistakes: recycled_counts.mistakes,
     }
 }
 
