@@ -5,10 +5,10 @@
 //! SQLite looks at without a lock are read from the file itself.
 
 use std::collections::HashMap;
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -76,10 +76,17 @@ pub(crate) struct Databases {
 }
 
 impl Databases {
-    /// The database at `path`, opened as SQLite's `flags` say if no connection has it open.
-    pub fn open(&self, path: &Path, flags: i32, sharing: Sharing) -> Result<Arc<Database>> {
+    /// The database at `path`, opened as SQLite's `flags` say if no connection has it open; an empty file
+    /// gets the permissions of that at `mode_of`.
+    pub fn open(
+        &self,
+        path: &Path,
+        flags: i32,
+        mode_of: Option<&Path>,
+        sharing: Sharing,
+    ) -> Result<Arc<Database>> {
         let mut open = self.open.lock();
-        let (file, read_only) = open_file(path, flags)?;
+        let (file, read_only) = open_file(path, flags, mode_of)?;
         let metadata = file.metadata().map_err(|error| cannot_open(path, &error))?;
         if !metadata.is_file() {
             return Err(Failure::code(ffi::SQLITE_CANTOPEN));
@@ -282,11 +289,12 @@ impl Identity {
 
 /// Opens the file, and says whether for reading only: if nothing else is allowed. A connection that only
 /// reads may share the file with one that writes, so it is opened for writing all the same.
-fn open_file(path: &Path, flags: i32) -> Result<(File, bool)> {
+fn open_file(path: &Path, flags: i32, mode_of: Option<&Path>) -> Result<(File, bool)> {
+    let mode = mode_of.map(permissions_of).transpose()?;
     let has = |flag| flags & flag != 0;
     let is_exclusive = has(ffi::SQLITE_OPEN_CREATE) && has(ffi::SQLITE_OPEN_EXCLUSIVE);
     let mut options = OpenOptions::new();
-    options.read(true).mode(0o644);
+    options.read(true).mode(mode.unwrap_or(0o644));
     if has(ffi::SQLITE_OPEN_NOFOLLOW) {
         options.custom_flags(libc::O_NOFOLLOW);
     }
@@ -297,7 +305,21 @@ fn open_file(path: &Path, flags: i32) -> Result<(File, bool)> {
         opened => (opened, false),
     };
     let file = opened.and_then(above_standard).map_err(|error| cannot_open(path, &error))?;
+    if let Some(mode) = mode
+        && file.metadata().is_ok_and(|metadata| metadata.len() == 0 && metadata.mode() & 0o777 != mode)
+    {
+        // The process's mask may have kept some. As with SQLite's own VFS, who may not set them does without.
+        let _ = file.set_permissions(Permissions::from_mode(mode));
+    }
     Ok((file, read_only))
+}
+
+fn permissions_of(path: &Path) -> Result<u32> {
+    let metadata = path.metadata();
+    let metadata = metadata.map_err(|error| {
+        Failure::of_system(&error, ffi::SQLITE_IOERR_FSTAT, "look at", &path.to_string_lossy())
+    })?;
+    Ok(metadata.mode() & 0o777)
 }
 
 /// The same file under a number that no standard stream has: what a program writes to standard error though
@@ -332,4 +354,38 @@ fn read_at_most(file: &File, offset: u64, into: &mut [u8]) -> io::Result<usize> 
         }
     }
     Ok(there)
+}
+
+#[cfg(test)]
+mod tests {
+    use bufpool::PoolOptions;
+
+    use super::*;
+
+    /// Who still writes a page keeps the file in the pool, and other processes out, until it is taken back
+    /// the next time.
+    #[test]
+    fn a_file_that_cannot_leave_the_pool_is_kept_there_until_it_can() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.db");
+        let pool = PoolOptions::new().frames(64).page_bytes(4096).latch_wait_ms(50).open().unwrap();
+        let databases = Databases::default();
+        let flags = ffi::SQLITE_OPEN_READWRITE | ffi::SQLITE_OPEN_CREATE;
+        let database = databases.open(&path, flags, None, Sharing::BetweenTransactions).unwrap();
+        let mut level = Level::None;
+        let file = database.raise(&pool, &mut level, Level::Shared).unwrap();
+        let tenant = pool.default_tenant();
+        tenant.write_at(&file, 0, &[1; 8192]).unwrap();
+        let page = tenant.write(file.page(1)).unwrap();
+        assert!(database.lower(&mut level, Level::None).is_err(), "a page is being written");
+        assert!(database.pooled().is_some());
+        let again = database.raise(&pool, &mut level, Level::Shared).unwrap();
+        assert!(!again.is_closed() && again.id() == file.id());
+        drop(page);
+        database.lower(&mut level, Level::None).unwrap();
+        assert!(database.pooled().is_none() && file.is_closed());
+        assert_eq!(std::fs::read(&path).unwrap(), [1; 8192]);
+        databases.close(database).unwrap();
+        pool.close().unwrap();
+    }
 }

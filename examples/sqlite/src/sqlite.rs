@@ -16,6 +16,7 @@ pub(crate) struct Sqlite {
     next_stmt: NextStmt,
     sql: Sql,
     stmt_busy: StmtBusy,
+    uri_parameter: UriParameter,
     vfs_find: VfsFind,
     vfs_register: VfsRegister,
 }
@@ -25,6 +26,7 @@ type Log = unsafe extern "C" fn(c_int, *const c_char, ...);
 type NextStmt = unsafe extern "C" fn(*mut ffi::sqlite3, *mut ffi::sqlite3_stmt) -> *mut ffi::sqlite3_stmt;
 type Sql = unsafe extern "C" fn(*mut ffi::sqlite3_stmt) -> *const c_char;
 type StmtBusy = unsafe extern "C" fn(*mut ffi::sqlite3_stmt) -> c_int;
+type UriParameter = unsafe extern "C" fn(*const c_char, *const c_char) -> *const c_char;
 type VfsFind = unsafe extern "C" fn(*const c_char) -> *mut ffi::sqlite3_vfs;
 type VfsRegister = unsafe extern "C" fn(*mut ffi::sqlite3_vfs, c_int) -> c_int;
 
@@ -37,6 +39,7 @@ impl Sqlite {
             next_stmt: ffi::sqlite3_next_stmt,
             sql: ffi::sqlite3_sql,
             stmt_busy: ffi::sqlite3_stmt_busy,
+            uri_parameter: ffi::sqlite3_uri_parameter,
             vfs_find: ffi::sqlite3_vfs_find,
             vfs_register: ffi::sqlite3_vfs_register,
         }
@@ -66,6 +69,7 @@ impl Sqlite {
             next_stmt: routine!(152, NextStmt),
             sql: routine!(153, Sql),
             stmt_busy: routine!(184, StmtBusy),
+            uri_parameter: routine!(189, UriParameter),
             vfs_find: routine!(141, VfsFind),
             vfs_register: routine!(142, VfsRegister),
         }
@@ -107,6 +111,18 @@ impl Sqlite {
             unsafe { end.write(0) };
         }
         copy.cast()
+    }
+
+    /// The value that the URI of a main database gives a parameter.
+    ///
+    /// # Safety
+    ///
+    /// SQLite has handed `name` to a VFS's `xOpen`, and the value is not used after the file is closed.
+    pub unsafe fn uri_parameter<'a>(&self, name: *const c_char, parameter: &CStr) -> Option<&'a CStr> {
+        // SAFETY: the caller says so of the name; the other one is a C string.
+        let value = unsafe { (self.uri_parameter)(name, parameter.as_ptr()) };
+        // SAFETY: values are C strings, and lie where the name does.
+        (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) })
     }
 
     /// The text of the statement that the connection runs, if it is the only one that has begun and is not

@@ -138,6 +138,10 @@ fn at_border(sqlite: &Sqlite, work: impl FnOnce() -> Result<()>) -> c_int {
     failure.code
 }
 
+fn path(name: &CStr) -> &Path {
+    Path::new(OsStr::from_bytes(name.to_bytes()))
+}
+
 impl Vfs {
     /// The answer to a pragma, if it is one of ours.
     fn pragma(&self, name: &CStr) -> Option<String> {
@@ -209,10 +213,12 @@ unsafe extern "C" fn x_open(
     // SAFETY: there is room for a `MainFile`; SQLite does not close a file without methods.
     unsafe { (*file).pMethods = ptr::null() };
     at_border(&vfs.sqlite, || {
+        let uri = (flags & ffi::SQLITE_OPEN_URI != 0).then_some(name);
+        // SAFETY: the name is SQLite's, and the value is used here only.
+        let mode_of = uri.and_then(|name| unsafe { vfs.sqlite.uri_parameter(name, c"modeof") });
         // SAFETY: names are C strings.
         let name = unsafe { CStr::from_ptr(name) };
-        let database =
-            vfs.databases.open(Path::new(OsStr::from_bytes(name.to_bytes())), flags, vfs.sharing)?;
+        let database = vfs.databases.open(path(name), flags, mode_of.map(path), vfs.sharing)?;
         let is_read_only = database.is_read_only() || flags & ffi::SQLITE_OPEN_READONLY != 0;
         let opened = if is_read_only {
             let writable = ffi::SQLITE_OPEN_READWRITE | ffi::SQLITE_OPEN_CREATE;

@@ -82,6 +82,27 @@ fn a_closed_database_has_the_length_that_it_should_have_to_the_byte() {
 }
 
 #[test]
+fn a_new_database_has_the_permissions_that_its_uri_names() {
+    pool();
+    let folder = tempfile::tempdir().unwrap();
+    let like = folder.path().join("like");
+    fs::write(&like, "").unwrap();
+    fs::set_permissions(&like, fs::Permissions::from_mode(0o662)).unwrap();
+    for vfs in [UNIX, BUFPOOL] {
+        let path = folder.path().join(vfs.to_str().unwrap());
+        let uri = |like: &str| format!("file:{}?modeof={like}", path.display());
+        let missing = Db::try_open(uri("/no/such/file"), vfs).map(drop).unwrap_err();
+        assert_eq!((missing.code, path.exists()), (ffi::SQLITE_IOERR, false), "{vfs:?}: {missing:?}");
+        Db::open(uri(like.to_str().unwrap()), vfs).run("CREATE TABLE t(a)");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o662, "{vfs:?}");
+        // Those of a database that is there are its own.
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        Db::open(uri(like.to_str().unwrap()), vfs).run("INSERT INTO t VALUES(1)");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600, "{vfs:?}");
+    }
+}
+
+#[test]
 fn a_writer_keeps_out_other_connections_of_the_process_as_sqlite_has_it() {
     pool();
     let folder = tempfile::tempdir().unwrap();
