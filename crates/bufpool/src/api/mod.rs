@@ -8,3 +8,4 @@ pub(crate) mod pool;
 pub(crate) mod report;
 pub(crate) mod stats;
 pub(crate) mod tenant;
+pub(crate) mod tenant_options;

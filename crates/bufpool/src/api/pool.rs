@@ -16,7 +16,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use crate::api::options::{FILES_MAX, FileOptions, MemorySplit, PoolOptions, check_dirty_limit};
 use crate::api::report::Report;
 use crate::api::stats::Stats;
-use crate::api::tenant::TenantOptions;
+use crate::api::tenant_options::TenantOptions;
 use crate::api::{invariants, stats};
 use crate::engine::log::LogLink;
 use crate::engine::recorder::Event;
