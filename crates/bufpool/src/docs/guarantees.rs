@@ -409,21 +409,21 @@
 //! * Ground: the pool lives until all its threads and handles are gone, and its end is a checkpoint. The drop
 //!   waits for transfers in flight and for answers of the tier, which keep the pool as long as they are told.
 //! * Tests: `write_back::dropping_every_handle_writes_what_is_dirty`,
-//!   `tiers::the_last_handle_waits_for_the_tiers_answers`.
+//!   `tiers_closing::the_last_handle_waits_for_the_tiers_answers`.
 //!
 //! **A closed file or pool leaves to others what was its own.** A file that one was told is closed can be
 //! opened again; a tier belongs to the pool that has it by then.
 //! * Ground: opening waits for a file that is on its way out; a pool lets go of its tier once, after its
 //!   calls are over or have taken `tier_wait_ms`.
-//! * Tests: `tiers::a_file_that_is_closed_is_not_given_out_again`,
-//!   `tiers::a_closed_pool_leaves_the_tier_to_the_next`,
-//!   `tiers::a_tier_is_let_go_of_when_its_calls_are_over`.
+//! * Tests: `tiers_closing::a_file_that_is_closed_is_not_given_out_again`,
+//!   `tiers_closing::a_closed_pool_leaves_the_tier_to_the_next`,
+//!   `tiers_closing::a_tier_is_let_go_of_when_its_calls_are_over`.
 //!
 //! **A thread that is panicking writes nothing** when it drops the last handle: the change that it was making
 //! may be half done.
 //! * Ground: the drop notes whether its thread is panicking, whichever thread ends the pool.
 //! * Tests: `write_back::a_thread_that_panics_with_the_last_handle_writes_nothing`,
-//!   `tiers::the_last_handle_waits_for_the_tiers_answers`.
+//!   `tiers_closing::the_last_handle_waits_for_the_tiers_answers`.
 //!
 //! **Dropping a [`File`] closes nothing.** The file stays open in the pool, and opening it again gives it
 //! back.

@@ -8,11 +8,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bufpool::engine::PageName;
+use bufpool::manager::Allocation;
 use bufpool::tier::{
     Attachment, CompressedTier, Demoted, Envelope, FileTier, MemoryTier, Tier, TierAdmit, TierBuffer,
     TierDone, TierPage, TierPolicy, TierRange, TierReport, Version,
 };
 use bufpool::{PoolOptions, Result};
+
+/// Of a pool [over](over) a tier.
+pub const FRAMES: u32 = 32;
+
+/// Frames in LRU order alone, over this tier.
+pub fn over(options: PoolOptions, tier: Arc<dyn Tier>, policy: TierPolicy) -> PoolOptions {
+    options.frames(FRAMES).allocation(Allocation::GlobalLru).manager(None).tier(tier, policy, TierAdmit::All)
+}
 
 /// What is below a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
