@@ -12,7 +12,7 @@ use std::time::Duration;
 use bufpool::engine::{PageHooks, PageName};
 use bufpool::sim::SimDevice;
 use bufpool::{Direct, ErrorKind, File, FileOptions, IoOperation, Pool, Tenant};
-use common::{PAGE_BYTES, Random, deterministic, directory, kind, on_each_backend, small};
+use common::{PAGE_BYTES, Random, deterministic, directory, kind, new_file, on_each_backend, small};
 
 const BYTES_MAX: u64 = 20 * PAGE_BYTES as u64;
 
@@ -487,6 +487,70 @@ fn a_file_cut_short_by_others_is_an_error() {
     assert_eq!(error.kind(), ErrorKind::UnexpectedEof, "{error}");
     assert_eq!(std::fs::metadata(&path).unwrap().len(), short);
     assert_eq!(kind(tenant.write_at(&file, 0, &[3])), ErrorKind::FilePoisoned);
+}
+
+/// What `FileOptions::bytes` says of a file that others have cut.
+#[test]
+fn what_others_cut_off_reads_as_zeros_in_its_page_and_not_at_all_beyond() {
+    const CUT: usize = 10 * PAGE_BYTES + 100;
+    for writes_the_end in [false, true] {
+        let directory = directory();
+        let path = directory.path().join("data");
+        let pool = small().direct(Direct::Prefer).open().unwrap();
+        let (file, tenant) = (pool.open_file(&path, of_bytes()).unwrap(), pool.default_tenant());
+        let end = if writes_the_end { CUT + 900 } else { CUT + 2 * PAGE_BYTES };
+        tenant.write_at(&file, 0, &vec![1; end]).unwrap();
+        file.flush().unwrap();
+        // None of its pages is in memory any more.
+        let other = new_file(&pool, directory.path(), "other", 100);
+        (0..100).for_each(|number| drop(tenant.read(other.page(number)).unwrap()));
+        std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(CUT as u64).unwrap();
+        let mut read = [7; 300];
+        tenant.read_at(&file, CUT as u64 - 100, &mut read).unwrap();
+        assert_eq!((&read[..100], &read[100..]), (&[1; 100][..], &[0; 200][..]));
+        file.flush().unwrap();
+        if writes_the_end {
+            tenant.write_at(&file, end as u64 - 1, &[2]).unwrap();
+            file.flush().unwrap();
+            assert_eq!(std::fs::metadata(&path).unwrap().len(), end as u64);
+        } else {
+            let beyond = tenant.read_at(&file, CUT as u64 + PAGE_BYTES as u64, &mut read);
+            assert_eq!(kind(beyond), ErrorKind::UnexpectedEof);
+            tenant.write_at(&file, 0, &[2]).unwrap();
+            assert_eq!(kind(file.flush()), ErrorKind::UnexpectedEof);
+            assert_eq!(kind(file.flush()), ErrorKind::FilePoisoned);
+        }
+    }
+}
+
+/// Who makes a file longer waits for another who does, until his limit is over.
+#[test]
+fn a_wait_for_one_who_makes_the_file_longer_has_a_limit() {
+    const WAIT: Duration = Duration::from_secs(1);
+    for end in [0, PAGE_BYTES as u64, 100] {
+        for waits_long_enough in [false, true] {
+            let device = SimDevice::new(1);
+            let latch_wait_ms = if waits_long_enough { 60_000 } else { 20 };
+            let pool = small().latch_wait_ms(latch_wait_ms).open_on(&device).unwrap();
+            let file = pool.open_file("data", of_bytes()).unwrap();
+            file.set_byte_len(end).unwrap();
+            let before = device.calls(IoOperation::Allocate);
+            device.set_latency(WAIT, WAIT);
+            std::thread::scope(|scope| {
+                let first = scope.spawn(|| file.extend(3).unwrap());
+                while device.calls(IoOperation::Allocate) == before {
+                    std::thread::yield_now();
+                }
+                let second = file.extend(2);
+                if waits_long_enough {
+                    assert_eq!(second.unwrap().start, first.join().unwrap().end);
+                } else {
+                    assert_eq!(kind(second), ErrorKind::LatchTimeout);
+                    first.join().unwrap();
+                }
+            });
+        }
+    }
 }
 
 /// Hooks that hold up the load of the next page, once.

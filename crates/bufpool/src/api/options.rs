@@ -587,6 +587,12 @@ impl FileOptions {
     /// file cuts it to its length before it makes it durable. Between flushes, and after a power cut, the
     /// file may have the whole page. Default false: a file whose length is no multiple of the page size is
     /// not opened.
+    ///
+    /// What others cut off a file while it is open is not told from that rest. Of a page within which they
+    /// have cut, what they took reads as zeros from then on; pages beyond are
+    /// [`ErrorKind::UnexpectedEof`] when they are read. The next flush that has anything to make durable, of
+    /// this file, finds it too short, fails with the same kind, and poisons it; unless a page of the old end
+    /// was written back before, which makes the file as long again, with zeros where the others have cut.
     pub fn bytes(mut self, on: bool) -> Self {
         self.bytes = on;
         self

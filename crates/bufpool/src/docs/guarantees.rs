@@ -503,8 +503,8 @@
 //!   whose writers may panic opens the file with [`FileOptions::poison_on_panic`], or changes a copy and
 //!   takes it over at once ([`Tenant::overwrite`]).
 //! * It does **not see changes by others** to a file it has open. The lock on the file keeps out programs
-//!   that ask for it. Of a file of bytes that others have cut short within a page, that page reads as if
-//!   zeros were there until the next flush, which is an error.
+//!   that ask for it. What others cut off a file of bytes reads as zeros within the page of the cut: see
+//!   [`FileOptions::bytes`].
 //! * It does **not follow a file's name**. A file that was renamed, replaced or unlinked is still the one
 //!   that is written, and an unlinked file is lost when it is closed. Between the look at a name and its
 //!   removal, a file that others rename to the name is removed instead.
