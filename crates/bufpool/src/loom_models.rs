@@ -834,7 +834,7 @@ fn a_share_that_is_left_when_its_handle_is_given_up() {
         }
         // SAFETY: `contents` is only touched by who has a share; loom fails the model otherwise.
         unsafe impl Sync for Kept {}
-        // SAFETY: as before.
+        // SAFETY: what it has may be touched by any one thread at a time.
         unsafe impl Send for Kept {}
 
         fn let_go(kept: &Kept) {

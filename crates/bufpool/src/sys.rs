@@ -376,7 +376,7 @@ pub(crate) struct Mapping {
 
 // SAFETY: a mapping is an owned range of memory; who may touch which part is for its users to say.
 unsafe impl Send for Mapping {}
-// SAFETY: as above: the methods that take `&self` only tell where it is.
+// SAFETY: methods that take `&self` only tell where the memory is and how long.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
@@ -481,9 +481,10 @@ pub(crate) struct Reservation {
     bytes: usize,
 }
 
-// SAFETY: as of a mapping.
+// SAFETY: a reservation is an owned range of addresses; who may touch which part is for its users to say.
 unsafe impl Send for Reservation {}
-// SAFETY: as of a mapping.
+// SAFETY: methods that take `&self` tell where the range is, and make more of it writable by system calls,
+// which threads may make at the same time.
 unsafe impl Sync for Reservation {}
 
 #[cfg_attr(bufpool_loom, allow(dead_code))]

@@ -18,7 +18,7 @@ fn is_free(path: &std::path::Path) -> (bool, bool) {
     // SAFETY: a structure of numbers.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
     lock.l_type = libc::F_WRLCK as libc::c_short;
-    // SAFETY: as before, with a structure that lives during the call.
+    // SAFETY: takes a descriptor that is open, and a structure that lives during the call.
     let by_fcntl = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) } == 0;
     (by_flock, by_fcntl)
 }

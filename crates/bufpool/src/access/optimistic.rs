@@ -73,7 +73,7 @@ impl<'g> Access<'g> {
             && let Some((result, version)) =
                 try_optimistic(pages.frames(), word, Some(section), &mut read, PageWord::is_as)
         {
-            // SAFETY: the word named it.
+            // SAFETY: a word of the pool's has named the frame.
             let frame = unsafe { pages.marked(version.frame()) };
             self.note_hit(pages.tag, page, frame, origin, false);
             return Ok((result, version));

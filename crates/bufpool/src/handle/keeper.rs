@@ -21,9 +21,9 @@ use crate::thread::spare::{Shared, Spare, Spares};
 /// A share of a file's handle. Goes to any thread.
 pub(crate) struct Keeper(NonNull<File>);
 
-// SAFETY: it is an `Arc` of what is for all threads.
+// SAFETY: it is a share of an `Arc<File>`, and a `File` is `Send` and `Sync`.
 unsafe impl Send for Keeper {}
-// SAFETY: as before.
+// SAFETY: a shared reference gives a `&File`, and a `File` is `Sync`.
 unsafe impl Sync for Keeper {}
 
 /// Handles that are given up and still shared.

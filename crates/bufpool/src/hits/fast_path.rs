@@ -76,7 +76,7 @@ impl PoolTag {
         let start = self.0.map_addr(|start| start & !(START_ALIGN - 1));
         // SAFETY: the tag is a pool's, and so an address of memory, which is not null.
         let start = unsafe { NonNull::new_unchecked(start) };
-        // SAFETY: what it was made of.
+        // SAFETY: the address and the shift are those of the map that the tag was made of.
         unsafe { FrameMap::new(start, self.0.addr() as u32 % u64::BITS) }
     }
 
@@ -180,7 +180,7 @@ impl<'f> FastPages<'f> {
     ) -> Option<(SharedLatch<'f>, NonNull<[u8]>)> {
         // SAFETY: the tag was a pool's, so there is a map.
         let word = unsafe { self.file.words.get(number) }?;
-        // SAFETY: the word named it.
+        // SAFETY: the frame asked about is named by a word of the pool's.
         let (latch, frame) = SharedLatch::try_once(word, |frame| may_take(unsafe { self.marked(frame) }))?;
         // SAFETY: words are published with leases of the pool's arena, the one that the table has the map of.
         Some((latch, unsafe { self.frames().frame_soon(frame) }))
@@ -200,7 +200,7 @@ impl<'f> FastPages<'f> {
             // of.
             (frame, unsafe { self.frames().frame_soon(frame) })
         })?;
-        // SAFETY: the word named it.
+        // SAFETY: a word of the pool's has named the frame.
         let marked = unsafe { self.marked(frame) };
         Some((latch, marked, bytes))
     }

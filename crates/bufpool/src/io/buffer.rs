@@ -21,7 +21,7 @@ const _: () = assert!(size_of::<Buffer>() == size_of::<libc::iovec>());
 // SAFETY: a buffer is an address and a length; the promise of `Buffer::new` (valid, and not used
 // by others in a conflicting way until completion) does not depend on the thread that relies on it.
 unsafe impl Send for Buffer {}
-// SAFETY: as above; a shared reference allows nothing that a copy does not.
+// SAFETY: a buffer is `Copy`, so a shared reference allows nothing that a sent copy does not.
 unsafe impl Sync for Buffer {}
 
 impl Buffer {

@@ -69,7 +69,7 @@ mod tests {
         assert!((page + 1) * PAGE_BYTES <= memory.len());
         // SAFETY: within the mapping.
         let start = unsafe { memory.start().add(page * PAGE_BYTES) };
-        // SAFETY: as above, and no operation uses it now.
+        // SAFETY: the page lies within the mapping, as just checked, and no operation uses it now.
         unsafe { start.write_bytes(byte, PAGE_BYTES) }
     }
 

@@ -215,7 +215,8 @@ impl Arena {
 
     /// The bytes of a leased frame, to be changed.
     pub fn bytes_mut<'a>(&'a self, lease: &'a mut FrameLease) -> &'a mut [u8] {
-        // SAFETY: as in `bytes`; the lease is borrowed exclusively, and there is one for each frame.
+        // SAFETY: valid and initialized (mappings are zeroed); the lease is borrowed exclusively, and there
+        // is one for each frame, so nobody else reads or writes the bytes.
         unsafe { self.frame(lease.frame()).as_mut() }
     }
 }

@@ -292,7 +292,7 @@ impl Arena {
     unsafe fn buffers(&self, frames: impl Iterator<Item = FrameId>) -> Buffers {
         let mut pieces: Vec<Buffer> = Vec::new();
         for frame in frames {
-            // SAFETY: our caller's duty.
+            // SAFETY: our caller promises for each frame what `buffer` asks.
             let next = unsafe { self.buffer(frame) };
             match pieces.last_mut().and_then(|last| last.joined(next)) {
                 Some(both) => *pieces.last_mut().expect("it was just looked at") = both,

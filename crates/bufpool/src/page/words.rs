@@ -77,7 +77,8 @@ impl WordTable {
 
     /// All words.
     pub fn words(&self) -> &[PageWord] {
-        // SAFETY: as in `get`; where there are none, the address is aligned and not null.
+        // SAFETY: the first `len` words are there until the table is dropped, and changed by atomic
+        // operations only; where there are none, the address is aligned and not null.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len() as usize) }
     }
 

@@ -134,7 +134,7 @@ fn next(stack: &Range<usize>, record: usize) -> Option<(usize, usize)> {
     }
     // SAFETY: a word in the stack, as just checked.
     let after = unsafe { load(record) };
-    // SAFETY: as before.
+    // SAFETY: the next word, which also lies in the stack, as just checked.
     let address = unsafe { load(record + WORD) };
     Some((after, address))
 }
