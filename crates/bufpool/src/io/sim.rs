@@ -90,7 +90,7 @@ impl SimDevice {
     pub fn new(seed: u64) -> Self {
         let state = DeviceState {
             seed,
-            random: Random(seed),
+            random: Random::new(seed),
             sector_bytes: SECTOR_BYTES,
             latency: None,
             capacity_bytes: None,
@@ -165,7 +165,7 @@ impl SimDevice {
         let image = Self::new(seed);
         {
             let mut copy = image.state.lock();
-            let mut random = Random(seed ^ state.seed.rotate_left(32));
+            let mut random = Random::new(seed ^ state.seed.rotate_left(32));
             copy.sector_bytes = state.sector_bytes;
             copy.capacity_bytes = state.capacity_bytes;
             copy.next_file = state.next_file;
