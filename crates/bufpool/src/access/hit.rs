@@ -69,12 +69,12 @@ impl<'g> Access<'g> {
     ) -> Option<(NonNull<[u8]>, PassingGuard<'g>)> {
         let hot = &page.file().hot;
         let pages = hot.pages(self.tenant.open_in())?;
-        let party = self.tenant.party();
-        let key = log::last_keys().get(SiteHash::new(party, origin.site()))?;
+        let tenant_tag = self.tenant.tag();
+        let key = log::last_keys().get(SiteHash::new(tenant_tag, origin.site()))?;
         if !pages.tag.notes_hits() || pages.tag.holds_slot() == HoldsSlot::APART || key.is_drain_next() {
             return None;
         }
-        let skips = |frame: Marked<'_>| hot.filter.skips(frame, party.watched);
+        let skips = |frame: Marked<'_>| hot.filter.skips(frame, tenant_tag.watched);
         let (latch, bytes) = pages.try_shared_once(page.number(), skips)?;
         key.skip();
         Some((bytes, PassingGuard::new(pages.tag.holds_slot(), latch)))
@@ -299,9 +299,9 @@ impl<'g> Access<'g> {
         if !tag.notes_hits() {
             return;
         }
-        let party = self.tenant.party();
-        if let Some(key) = log::last_keys().get(SiteHash::new(party, origin.site()))
-            && page.file().hot.filter.skips(frame, party.watched)
+        let tenant_tag = self.tenant.tag();
+        if let Some(key) = log::last_keys().get(SiteHash::new(tenant_tag, origin.site()))
+            && page.file().hot.filter.skips(frame, tenant_tag.watched)
         {
             if key.skip() {
                 HitLog::of(&page.file().pool).drain_last_log();
@@ -408,20 +408,20 @@ impl<'p> HitLog<'p> {
         if self.pool.owner.is_called_back() {
             return;
         }
-        let party = tenant.party();
-        let hit = || Hit { page: page.id(), frame, tenant: party.tenant, site: noted, creation };
+        let tenant_tag = tenant.tag();
+        let hit = || Hit { page: page.id(), frame, tenant: tenant_tag.tenant, site: noted, creation };
         if self.pool.is_immediate {
             return self.apply_at_once(&hit());
         }
         let ring = existing_ring(self.pool.hot.serial).or_else(|| self.own_ring());
         let Some(ring) = ring else { return self.apply_at_once(&hit()) };
-        if self.pool.hot.filter.skips(self.pool.hot.filter.marked(frame), party.watched) {
-            if ring.skip(self.find_key(ring, party, counted)) {
+        if self.pool.hot.filter.skips(self.pool.hot.filter.marked(frame), tenant_tag.watched) {
+            if ring.skip(self.find_key(ring, tenant_tag, counted)) {
                 self.drain_own_log(ring, Level::Half);
             }
             return;
         }
-        let level = ring.push(page.id(), frame, self.find_key(ring, party, noted), creation);
+        let level = ring.push(page.id(), frame, self.find_key(ring, tenant_tag, noted), creation);
         if level != Level::Low {
             self.drain_own_log(ring, level);
         }
@@ -434,14 +434,14 @@ impl<'p> HitLog<'p> {
         log::ring(self.pool.hot.serial, |ring| self.pool.logs.lock().add(ring))
     }
 
-    fn find_key(self, ring: &Ring, party: &TenantTag, site: SiteRef) -> KeyPlace {
-        let who = SiteHash::new(party, site);
-        ring.find_key(who, party.tenant, site).unwrap_or_else(|| {
+    fn find_key(self, ring: &Ring, tenant_tag: &TenantTag, site: SiteRef) -> KeyPlace {
+        let who = SiteHash::new(tenant_tag, site);
+        ring.find_key(who, tenant_tag.tenant, site).unwrap_or_else(|| {
             let mut policy = self.pool.policy.lock();
             policy.apply(ring);
             ring.clear_keys();
             drop(policy);
-            ring.find_key(who, party.tenant, site).expect("a table without keys has room")
+            ring.find_key(who, tenant_tag.tenant, site).expect("a table without keys has room")
         })
     }
 

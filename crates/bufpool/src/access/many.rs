@@ -162,7 +162,7 @@ impl<'g> Batch<'_, 'g> {
 
     /// Fetches what the next pages will need, if they are there.
     fn touch(&self, pages: &[ClassedPage<'g>]) {
-        let (filter, watched) = (&self.tenant.pool.hot.filter, self.tenant.party().watched);
+        let (filter, watched) = (&self.tenant.pool.hot.filter, self.tenant.tag().watched);
         let frames = words_of(pages.iter().take(TOUCHED_PAGES).map(|page| page.page()))
             .filter_map(|word| word.state().resident_frame());
         std::hint::black_box(frames.filter(|frame| filter.skips(filter.marked(*frame), watched)).count());

@@ -36,7 +36,7 @@ use crate::thread::stack::StackContexts;
 #[derive(Clone)]
 pub struct Tenant {
     pub(crate) pool: PoolHandle,
-    pub(crate) party: TenantTag,
+    pub(crate) tag: TenantTag,
     pub(crate) shared: Arc<TenantShared>,
 }
 
@@ -57,9 +57,9 @@ impl fmt::Debug for Tenant {
 
 impl Tenant {
     pub(crate) fn new(pool: PoolHandle, id: TenantId, name: Arc<str>, stacks: Option<StackContexts>) -> Self {
-        let party = TenantTag::new(pool.hot.serial, id);
+        let tag = TenantTag::new(pool.hot.serial, id);
         let open_in = AtomicPtr::new(pool.hot.tag.as_ptr());
-        Self { pool, party, shared: Arc::new(TenantShared { open_in, name, stacks }) }
+        Self { pool, tag, shared: Arc::new(TenantShared { open_in, name, stacks }) }
     }
 
     /// The number of the tenant, as in statistics and traces. Used again after the tenant was closed and its
@@ -70,12 +70,12 @@ impl Tenant {
 
     #[inline]
     pub(crate) fn tenant_id(&self) -> TenantId {
-        self.party.tenant
+        self.tag.tenant
     }
 
     #[inline]
-    pub(crate) fn party(&self) -> &TenantTag {
-        &self.party
+    pub(crate) fn tag(&self) -> &TenantTag {
+        &self.tag
     }
 
     #[inline]

@@ -291,9 +291,9 @@ mod tests {
         };
         let mut seen = std::collections::HashSet::new();
         for (serial, tenant) in (0..50).flat_map(|serial| (0..50).map(move |tenant| (serial, tenant))) {
-            let party = TenantTag::new(serial, TenantId(tenant));
+            let tag = TenantTag::new(serial, TenantId(tenant));
             for site in sites() {
-                assert!(seen.insert(SiteHash::new(&party, site).0), "{serial} {tenant}");
+                assert!(seen.insert(SiteHash::new(&tag, site).0), "{serial} {tenant}");
             }
         }
     }

@@ -32,7 +32,7 @@ use crate::handle::tenant::Tenant;
 use crate::io::{IoError, Request, SourceRef};
 use crate::load::verify::PageRead;
 use crate::memory::lease::FrameLease;
-use crate::policy::ahead::{Account, Expectation, Wanted, Wants};
+use crate::policy::ahead::{AheadCharge, Expectation, Wanted, Wants};
 use crate::policy::claims::{Admitted, ClaimRules, Dirty};
 use crate::state::shared::{PoolShared, drop_pool_elsewhere};
 use crate::thread::site::SiteRef;
@@ -77,7 +77,8 @@ impl<'g> TenantPrefetch<'g> {
             pool.drain_own_log_into(&mut policy);
             policy.context_of(self.tenant.tenant_id(), site)
         };
-        let account = Account { tenant: self.tenant.tenant_id(), context, expectation: Expectation::Guessed };
+        let charge =
+            AheadCharge { tenant: self.tenant.tenant_id(), context, expectation: Expectation::Guessed };
         let mut pages = pages.into_iter().take(LOOK_MAX).peekable();
         let mut begun = 0;
         while let Some(file) = pages.peek().map(|page| page.file()) {
@@ -89,7 +90,7 @@ impl<'g> TenantPrefetch<'g> {
             // All are asked for before the first is claimed: the caller's iterator may read pages itself.
             let next = std::iter::from_fn(|| pages.next_if(same)).map(Page::number);
             let numbers: Vec<u64> = next.take(BATCH_PAGES).collect();
-            let outcome = Prefetch::of(pool).bring_ahead(account, &file.shared, numbers.into_iter());
+            let outcome = Prefetch::of(pool).bring_ahead(charge, &file.shared, numbers.into_iter());
             begun += outcome.pages;
             if outcome.refused.is_some() {
                 break;
@@ -125,7 +126,7 @@ impl<'p> Prefetch<'p> {
     /// Begins to read those of the pages that are absent, as far as limit and clean frames go. Never waits.
     pub(crate) fn bring_ahead(
         self,
-        account: Account,
+        charge: AheadCharge,
         file: &Arc<FileShared>,
         numbers: impl Iterator<Item = u64>,
     ) -> Begun {
@@ -140,7 +141,7 @@ impl<'p> Prefetch<'p> {
                     break;
                 }
             };
-            let now = self.load_ahead(account, file, runs);
+            let now = self.load_ahead(charge, file, runs);
             begun.pages += now.pages;
             begun.refused = now.refused;
         }
@@ -183,13 +184,13 @@ impl<'p> Prefetch<'p> {
     }
 
     /// Finds frames for pages and hands the transfers to the backend.
-    fn load_ahead(self, account: Account, file: &Arc<FileShared>, runs: Vec<LoadingRun>) -> Begun {
+    fn load_ahead(self, charge: AheadCharge, file: &Arc<FileShared>, runs: Vec<LoadingRun>) -> Begun {
         let Ok(io) = file.io(OPERATION) else { return Begun::default() };
         let numbers = runs.iter().flat_map(LoadingRun::numbers);
-        let admitted = self.admit_ahead(account, file, numbers.clone());
+        let admitted = self.admit_ahead(charge, file, numbers.clone());
         let refused = numbers.clone().nth(admitted.len());
         let begun = Instant::now();
-        let mut arrivals = self.arrivals(account, begun, runs, admitted);
+        let mut arrivals = self.arrivals(charge, begun, runs, admitted);
         let pages = arrivals.iter().map(|arrival| arrival.leases.len()).sum();
         self.pool.counters.prefetch_issued.fetch_add(pages as u64, Ordering::Relaxed);
         let transfers = arrivals.len();
@@ -210,12 +211,12 @@ impl<'p> Prefetch<'p> {
     /// transfer takes. The others are absent again.
     fn arrivals(
         self,
-        account: Account,
+        charge: AheadCharge,
         begun: Instant,
         runs: Vec<LoadingRun>,
         admitted: Vec<Admitted>,
     ) -> Vec<Arrival> {
-        let Account { tenant, context, .. } = account;
+        let AheadCharge { tenant, context, .. } = charge;
         let mut arrivals = Vec::new();
         let mut admitted = admitted.into_iter();
         for mut run in runs {
@@ -245,7 +246,7 @@ impl<'p> Prefetch<'p> {
     /// Asks for frames; the answers are for the first pages.
     fn admit_ahead(
         self,
-        account: Account,
+        charge: AheadCharge,
         file: &FileShared,
         numbers: impl Iterator<Item = u64> + Clone,
     ) -> Vec<Admitted> {
@@ -260,13 +261,13 @@ impl<'p> Prefetch<'p> {
             takes_optimistic: self.pool.aside.count() == 0,
         };
         let mut policy = self.pool.policy.lock();
-        let room = policy.room_ahead(account.tenant, account.expectation).min(count);
+        let room = policy.room_ahead(charge.tenant, charge.expectation).min(count);
         policy.touch_upcoming(room, &self.pool.frames);
-        let admit = |page| policy.admit_ahead(page, account, &rules);
+        let admit = |page| policy.admit_ahead(page, charge, &rules);
         let mut admitted = Vec::with_capacity(room);
         admitted.extend(pages.clone().take(room).map_while(admit));
         policy.line_up(&mut admitted);
-        policy.note_ahead(account.tenant, pages, &admitted);
+        policy.note_ahead(charge.tenant, pages, &admitted);
         drop(policy);
         if admitted.len() < room {
             self.pool.counters.prefetch_scarce.fetch_add(1, Ordering::Relaxed);
@@ -321,13 +322,13 @@ impl<'p> Prefetch<'p> {
         };
         wanted.into_iter().for_each(|wanted| self.bring_wanted(wanted));
         for (plan, file) in plans {
-            let account = Account {
+            let charge = AheadCharge {
                 tenant: plan.key.tenant,
                 context: plan.key.context,
                 expectation: Expectation::Guessed,
             };
             let begun = match file {
-                Some(file) => self.bring_ahead(account, &file, plan.pages.numbers()),
+                Some(file) => self.bring_ahead(charge, &file, plan.pages.numbers()),
                 None => Begun::default(),
             };
             // Where all came as planned, there is nothing to say.
@@ -340,10 +341,10 @@ impl<'p> Prefetch<'p> {
     /// Begins to read what a manager, or a list of reads, wants, as far as there is room: it is asked again.
     fn bring_wanted(self, Wanted { tenant, expectation, pages }: Wanted) {
         // No access has been made, so there is no context yet.
-        let account = Account { tenant, context: ContextId(0), expectation };
+        let charge = AheadCharge { tenant, context: ContextId(0), expectation };
         for pages in pages.chunk_by(|a, b| Arc::ptr_eq(&a.0, &b.0)) {
             let numbers = pages.iter().map(|(_, number)| *number);
-            if self.bring_ahead(account, &pages[0].0, numbers).refused.is_some() {
+            if self.bring_ahead(charge, &pages[0].0, numbers).refused.is_some() {
                 break;
             }
         }
@@ -582,19 +583,22 @@ mod tests {
         tenant.pool.policy.lock().planner =
             Some(Box::new(Spy { awaited: Arc::clone(&awaited), ..Spy::default() }));
         let prefetch = Prefetch::of(&tenant.pool);
-        let account =
-            Account { tenant: tenant.tenant_id(), context: ContextId(7), expectation: Expectation::Guessed };
+        let charge = AheadCharge {
+            tenant: tenant.tenant_id(),
+            context: ContextId(7),
+            expectation: Expectation::Guessed,
+        };
         let arrival = |number: u64| {
             let runs = prefetch.claim_absent(&file.shared, &mut [number].into_iter().peekable());
-            let admitted = prefetch.admit_ahead(account, &file.shared, [number].into_iter()).remove(0);
-            let emptied = Eviction::of(&tenant.pool).empty(admitted, account.tenant, Emptying::AtOnce);
+            let admitted = prefetch.admit_ahead(charge, &file.shared, [number].into_iter()).remove(0);
+            let emptied = Eviction::of(&tenant.pool).empty(admitted, charge.tenant, Emptying::AtOnce);
             let Ok(Emptied::Frame(lease)) = emptied else { panic!("frames are free") };
             tenant.pool.runs_ahead.fetch_add(1, Ordering::SeqCst);
             Arrival {
                 pool: tenant.pool.me.clone(),
                 run: runs.unwrap().remove(0),
-                tenant: account.tenant,
-                context: account.context,
+                tenant: charge.tenant,
+                context: charge.context,
                 begun: Instant::now(),
                 submitted: Instant::now(),
                 leases: vec![lease],
@@ -612,7 +616,7 @@ mod tests {
             reader.join().unwrap();
         });
         let page = PageId::in_file(file.shared.id, 5);
-        let Account { tenant, context, .. } = account;
+        let AheadCharge { tenant, context, .. } = charge;
         assert_eq!(
             *awaited.lock().unwrap(),
             [Access { tenant, context, file: file.shared.id, page, creates: false }]

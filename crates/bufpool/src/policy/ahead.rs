@@ -11,9 +11,9 @@ use crate::files::shared::FileShared;
 /// Frames that may be found dirty or busy before a prefetch gives up.
 pub(crate) const BUSY_MAX: u32 = 16;
 
-/// On whose account pages come in ahead.
+/// Whom pages that come in ahead are charged to.
 #[derive(Clone, Copy)]
-pub(crate) struct Account {
+pub(crate) struct AheadCharge {
     pub tenant: TenantId,
     /// From where the access is expected.
     pub context: ContextId,

@@ -25,7 +25,7 @@ use crate::hits::filter::{Epochs, HitFilter};
 use crate::memory::frame::{Below, FrameTable};
 use crate::memory::lease::{FrameLease, FreeLeases};
 use crate::page::latch::Latch;
-use crate::policy::ahead::{Account, AheadPages, Expectation, Wanted, Wants};
+use crate::policy::ahead::{AheadCharge, AheadPages, Expectation, Wanted, Wants};
 use crate::policy::claims::{Admitted, ClaimRules, Dirty, PoolClaims, Victim};
 use crate::policy::pricing::Pricing;
 use crate::policy::programs::LiveProgram;
@@ -478,13 +478,13 @@ impl PolicyState {
     pub fn admit_ahead(
         &mut self,
         page: PageId,
-        account: Account,
+        charge: AheadCharge,
         rules: &ClaimRules<'_>,
     ) -> Option<Admitted> {
         debug_assert_eq!(rules.dirty, Dirty::Left);
         let mut taken = None;
         let mut claims = PoolClaims::new(rules, &self.files, &mut taken);
-        let Account { tenant, context, .. } = account;
+        let AheadCharge { tenant, context, .. } = charge;
         let access = Access { page, file: page.file(), tenant, context, creates: false };
         let admission = self.directory.admit_ahead(&access, &mut claims);
         self.carry_out(&admission, taken, rules)

@@ -58,9 +58,9 @@ impl SiteHash {
     pub(crate) const NOBODY: u64 = u64::MAX;
 
     #[inline(always)]
-    pub fn new(party: &TenantTag, site: SiteRef) -> Self {
+    pub fn new(tenant: &TenantTag, site: SiteRef) -> Self {
         let class = u64::from(site.class.0).wrapping_mul(SALT);
-        Self(site.place.address() as u64 ^ site.scope.0 ^ class ^ party.salt)
+        Self(site.place.address() as u64 ^ site.scope.0 ^ class ^ tenant.salt)
     }
 
     /// Where its key is looked for first. Descriptions of sites are some 24 bytes long and lie side by side,
