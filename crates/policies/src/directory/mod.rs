@@ -58,7 +58,7 @@ const PREFETCHED_AT_ONCE: usize = 64;
 pub struct DirectoryOptions {
     /// Frames to fill: 1 to [`FRAMES_MAX`].
     pub frames: u32,
-    /// What is made of managers' overrules.
+    /// How frames are allocated to tenants.
     pub allocation: Allocation,
     /// Whether a manager that keeps being wrong loses its say.
     pub revocation: bool,
@@ -134,7 +134,11 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// A directory of empty frames with the default tenant.
+    /// A directory of empty frames with the default tenant. Allocates for all frames.
+    ///
+    /// # Errors
+    ///
+    /// [`DirectoryError::FramesOutOfRange`] for 0 frames or more than [`FRAMES_MAX`].
     pub fn new(options: DirectoryOptions) -> Result<Self, DirectoryError> {
         let DirectoryOptions { frames, allocation, revocation, shared_pages } = options;
         if !(1..=FRAMES_MAX).contains(&frames) {

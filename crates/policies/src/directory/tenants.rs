@@ -17,7 +17,13 @@ use crate::{
 };
 
 impl Directory {
-    /// Opens an unmanaged tenant. `floor_frames` cannot be taken by others; it may not exceed `cap_frames`.
+    /// Opens an unmanaged tenant. `floor_frames` cannot be taken by others; it may not exceed `cap_frames`. A
+    /// cap above the number of frames counts as that number.
+    ///
+    /// # Errors
+    ///
+    /// [`DirectoryError::FloorsTooLarge`] if all floors together would be more than there are frames;
+    /// [`DirectoryError::CapBelowFloor`] if the cap is 0 or below the floor.
     pub fn open_tenant(&mut self, floor_frames: u32, cap_frames: u32) -> Result<TenantId, DirectoryError> {
         let cap_frames = cap_frames.min(self.frames());
         self.check_limits(0, floor_frames, cap_frames)?;
@@ -27,6 +33,10 @@ impl Directory {
     /// Opens a *privileged* tenant: `frames` are its floor and its cap. While it has fewer, it takes those of
     /// others before its own. No placeholder points to its frames, so nobody ever takes one, and its manager
     /// is not judged: what it costs it costs its own tenant.
+    ///
+    /// # Errors
+    ///
+    /// As [`open_tenant`](Self::open_tenant).
     pub fn open_privileged(&mut self, frames: u32) -> Result<TenantId, DirectoryError> {
         let tenant = self.open_tenant(frames, frames)?;
         self.ledger.account_of(tenant).is_granted = true;
@@ -34,7 +44,12 @@ impl Directory {
     }
 
     /// Closes a tenant: its blocks become unmanaged and stay where they are, its placeholders die. In the
-    /// commons, blocks stay managed as those of the other members.
+    /// commons, blocks stay managed as those of the other members. Costs a step for each frame of its
+    /// account.
+    ///
+    /// # Errors
+    ///
+    /// [`DirectoryError::DefaultTenant`] for the default tenant; [`DirectoryError::UnknownTenant`].
     pub fn close_tenant(&mut self, tenant: TenantId) -> Result<(), DirectoryError> {
         if tenant == DEFAULT_TENANT {
             return Err(DirectoryError::DefaultTenant);
@@ -94,7 +109,11 @@ impl Directory {
         Ok(())
     }
 
-    /// Sets the frames that no other tenant can take.
+    /// Sets the frames that no other tenant can take. One that changes takes the tenant out of the commons.
+    ///
+    /// # Errors
+    ///
+    /// As [`open_tenant`](Self::open_tenant); [`DirectoryError::UnknownTenant`]. Nothing has changed then.
     pub fn set_floor(&mut self, tenant: TenantId, floor_frames: u32) -> Result<(), DirectoryError> {
         let account = self.open_account(tenant)?;
         let (before, cap_frames) = (account.floor_frames, account.cap_frames);
@@ -109,7 +128,12 @@ impl Directory {
     }
 
     /// Sets the frames the tenant may not exceed, at least 1. Lowering it takes effect through
-    /// [`shrink`](Self::shrink).
+    /// [`shrink`](Self::shrink). One that changes takes the tenant out of the commons.
+    ///
+    /// # Errors
+    ///
+    /// [`DirectoryError::CapBelowFloor`] if it is 0 or below the floor; [`DirectoryError::UnknownTenant`].
+    /// Nothing has changed then.
     pub fn set_cap(&mut self, tenant: TenantId, cap_frames: u32) -> Result<(), DirectoryError> {
         let cap_frames = cap_frames.min(self.frames());
         let account = self.open_account(tenant)?;
@@ -124,7 +148,11 @@ impl Directory {
     }
 
     /// Gives the tenant a manager; an earlier one, or its directives, are dropped. If `yields_to_directives`,
-    /// the tenant's first directive replaces it.
+    /// the tenant's first directive replaces it. It is told of the tenant's blocks, a step for each.
+    ///
+    /// # Errors
+    ///
+    /// [`DirectoryError::UnknownTenant`].
     pub fn set_manager(
         &mut self,
         tenant: TenantId,
@@ -137,6 +165,10 @@ impl Directory {
     }
 
     /// Makes the tenant unmanaged.
+    ///
+    /// # Errors
+    ///
+    /// [`DirectoryError::UnknownTenant`].
     pub fn clear_manager(&mut self, tenant: TenantId) -> Result<(), DirectoryError> {
         self.open(tenant)?;
         self.adopt(tenant, Control::None);
@@ -157,6 +189,12 @@ impl Directory {
     }
 
     /// Which policy picks the victim among the tenant's blocks of `priority`.
+    ///
+    /// # Errors
+    ///
+    /// All directives: [`DirectiveError::UnknownTenant`]; [`DirectiveError::HasManager`] if the tenant has a
+    /// manager that does not yield to directives; [`DirectiveError::PriorityOutOfRange`] if the priority is
+    /// none of [`PRIORITIES`](crate::PRIORITIES). Nothing has changed then.
     pub fn set_policy(
         &mut self,
         tenant: TenantId,
@@ -167,6 +205,10 @@ impl Directory {
     }
 
     /// The policy of a level; LRU where none was set.
+    ///
+    /// # Errors
+    ///
+    /// [`DirectiveError::PriorityOutOfRange`].
     pub fn policy(&self, tenant: TenantId, priority: i32) -> Result<PolicyKind, DirectiveError> {
         checked(priority)?;
         self.pools(tenant).map_or(Ok(PolicyKind::Lru), |pools| pools.policy(priority))
@@ -174,6 +216,11 @@ impl Directory {
 
     /// Gives `pages` a long-term priority for the tenant; the latest range over a page counts. Returns how
     /// many resident blocks moved. `frame_of` finds the frame of a resident page.
+    ///
+    /// # Errors
+    ///
+    /// As [`set_policy`](Self::set_policy); [`DirectiveError::InvertedRange`] for a range that is inverted;
+    /// [`DirectiveError::TooManyRanges`].
     pub fn set_priority(
         &mut self,
         tenant: TenantId,
@@ -203,6 +250,10 @@ impl Directory {
 
     /// Gives those of `pages` that are resident and the tenant's own a priority until their next reference or
     /// replacement. Returns how many. `frame_of` finds the frame of a resident page.
+    ///
+    /// # Errors
+    ///
+    /// As [`set_policy`](Self::set_policy); [`DirectiveError::InvertedRange`] for a range that is inverted.
     pub fn set_temporary_priority(
         &mut self,
         tenant: TenantId,
