@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{PageId, mix64};
 
-/// Entries of the sampled list: what a scan of one cache line's worth of hashes can afford, and enough that a
+/// Entries of the sampled list: few enough to be looked through at a sampled access, and enough that a
 /// position among them has a standard error of 0.06.
 const SAMPLES_MAX: usize = 64;
 /// The list is refilled when fewer entries than this are alive.
@@ -53,7 +53,7 @@ impl AmpOptions {
 #[derive(Clone, Debug)]
 pub struct Amp {
     options: AmpOptions,
-    /// Hash and last access of sampled blocks, oldest access first.
+    /// Sampled blocks, oldest access first.
     entries: Vec<Entry>,
     /// Blocks whose hash is below this are sampled.
     threshold: u64,

@@ -15,8 +15,8 @@ pub(super) const TEMPORAL_ABOVE: f64 = 0.6;
 /// Paper: Zhou, von Behren, Brewer, "AMP: Program Context Specific Buffer Caching", USENIX ATC '05. When a
 /// block is accessed again, its recency is its position in the list of the stream's blocks by last access, 0
 /// for the oldest and 1 for the newest (0.5 if there is one block only). A loop gives 0, uniform random 0.5,
-/// extreme locality 1. The thresholds 0.4 and 0.6 are the paper's as remembered; streams that are neither lie
-/// within 0.05 of 0.5.
+/// extreme locality 1. The thresholds 0.4 and 0.6 were not checked against the paper's text; streams that are
+/// neither lie within 0.05 of 0.5.
 ///
 /// O(log n) an access: a Fenwick tree over access times counts the blocks last accessed earlier.
 #[derive(Clone, Debug, Default)]

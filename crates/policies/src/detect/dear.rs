@@ -22,7 +22,7 @@ impl Default for DearOptions {
 }
 
 /// Choi, Noh, Min, Cho, "An Implementation Study of a Detection-Based Adaptive Block Replacement Scheme",
-/// USENIX '99; conditions as remembered.
+/// USENIX '99. The conditions were not checked against the paper's text.
 ///
 /// After each period the blocks of the period before are ordered by backward distance and by frequency as
 /// they stood then, each order is cut into sublists, and the sublists' mean forward distances are compared:

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use super::{Class, Detector, Evidence};
 use crate::PageId;
 
-/// By how much one count must exceed the other. The paper's number is not at hand; the misjudgement of small
-/// files that are read a few times does not depend on it below 3,000.
+/// By how much one count must exceed the other. Not the paper's number, which was not looked up. That small
+/// files which are read a few times are misjudged does not depend on it below 3,000.
 const LEAD: i64 = 100;
 
-/// "Program-Counter-Based Pattern Classification in Buffer Caching" (Gniady, Butt, Hu, OSDI '04), as
-/// remembered.
+/// "Program-Counter-Based Pattern Classification in Buffer Caching" (Gniady, Butt, Hu, OSDI '04).
+/// Not checked against the paper's text.
 ///
 /// A first access counts one for *sequential*; a re-access takes one from it and counts one for *looping*,
 /// and its distance enters the loop's period. O(1) an access, 16 bytes a block ever seen.

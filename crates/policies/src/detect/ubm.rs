@@ -7,7 +7,7 @@ use crate::PageId;
 const RUN_MIN: u64 = 8;
 
 /// Unified buffer management (Kim and others, "A Low-Overhead, High-Performance Unified Buffer Management
-/// Scheme That Exploits Sequential and Looping References", OSDI '00), as remembered.
+/// Scheme That Exploits Sequential and Looping References", OSDI '00). Not checked against the paper's text.
 ///
 /// A run of consecutive first accesses is sequential; a detected sequence that is referenced again from its
 /// start is looping, with the elapsed accesses as its period; everything else is other. Blind to loops over

@@ -1,10 +1,10 @@
 //! Marginal gains: which partition loses the fewest hits by giving up a frame.
 //!
 //! Of UBM and of PCC, which took it over: "A Low-Overhead, High-Performance Unified Buffer Management Scheme
-//! That Exploits Sequential and Looping References" (Kim and others, OSDI '00), as remembered. A frame of a
-//! loop of period t is hit once in t accesses, however many of its frames are there. A frame more of the
-//! default partition brings H(n) - H(n - 1), its hits with n frames less those with n - 1, an access; hits on
-//! its ghosts tell, which stand for as many frames more as there are ghosts.
+//! That Exploits Sequential and Looping References" (Kim and others, OSDI '00); not checked against the
+//! paper's text. A frame of a loop of period t is hit once in t accesses, however many of its frames are
+//! there. A frame more of the default partition brings H(n) - H(n - 1), its hits with n frames less those
+//! with n - 1, an access; hits on its ghosts tell, which stand for as many frames more as there are ghosts.
 
 /// What a frame more would bring the default partition.
 pub(super) struct GhostGain {

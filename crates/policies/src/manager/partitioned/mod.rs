@@ -9,11 +9,11 @@
 //! and adaptation draw partitions at random instead of searching the best ([`partitions`]).
 //!
 //! Paper: Zhou, von Behren, Brewer, "AMP: Program Context Specific Buffer Caching", USENIX ATC '05. Its
-//! comparators have the same manager with another detector, as here. What the paper does not say, or is lost,
-//! is ours: the initial size of a partition (the frames its stream holds), one-shot pages, the ghosts of
-//! loops, and what happens to a stream whose class is wrong: an overrule counts for the stream whose page
-//! went, a placeholder that is used counts as its mistake, and a stream that is wrong more often than not is
-//! treated like any other for 16 pool sizes of accesses, while the others keep theirs.
+//! comparators have the same manager with another detector, as here. What the paper does not say, or was not
+//! looked up, is ours: the initial size of a partition (the frames its stream holds), one-shot pages, the
+//! ghosts of loops, and what happens to a stream whose class is wrong: an overrule counts for the stream
+//! whose page went, a placeholder that is used counts as its mistake, and a stream that is wrong more often
+//! than not is treated like any other for 16 pool sizes of accesses, while the others keep theirs.
 //!
 //! A block belongs to the stream that loaded it. It stays in its partition when other streams hit it, except
 //! that a looping stream takes its own blocks out of the default partition, and a one-shot block that is used

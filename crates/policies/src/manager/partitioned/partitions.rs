@@ -5,8 +5,8 @@
 //! frame, and that of another, drawn in proportion to targets, shrinks. The ghosts of the default partition
 //! are the latest, as they are what LRU would hold in more frames; those of a loop are the oldest, as MRU
 //! would. So in both a hit on ghosts counts what as many frames more would be worth, and equal steps are
-//! fair. (The paper's details are lost. With the latest ghosts in loops as well, the ghosts of a loop that
-//! does not nearly fit would never be hit.)
+//! fair. (The details were not checked against the paper's text. With the latest ghosts in loops as well, the
+//! ghosts of a loop that does not nearly fit would never be hit.)
 
 use crate::ghost::Ghosts;
 use crate::ids::PageId;
