@@ -1,6 +1,6 @@
 //! What the directory knows of each frame, and the lists threaded through it.
 //!
-//! A slot of 32 bytes and two links of 8 hold everything that an access to an oblivious tenant's block
+//! A slot of 32 bytes and two links of 8 hold everything that an access to an unmanaged tenant's block
 //! touches, so that a hit costs the slot, the links of the frame and of its list neighbours, and the tenant.
 //! The links lie apart because those of neighbours are all that is touched of them: eight share a cache line.
 //! 8 bytes more say who has a claim on the frame, 8 where a page came from, and 8 thread the levels of

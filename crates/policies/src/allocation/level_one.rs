@@ -10,7 +10,7 @@ use super::lru_s::LruS;
 use super::lru_sp::LruSp;
 use crate::ids::{AccountId, PageId, TenantId};
 
-/// What the pool makes of a manager's overrule.
+/// How frames are allocated to tenants: who gives one up, and what a manager's overrule costs.
 ///
 /// Paper: Cao, Felten, Li, "Implementation and Performance of Application-Controlled File Caching", OSDI '94.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -1,7 +1,7 @@
 //! What a frame is worth, in time that I/O takes a process: the formulas of cost-benefit allocation.
 //!
-//! All are in microseconds of I/O service time an access and buffer. Times a rate in accesses a microsecond
-//! they are comparable: seconds a second and buffer. None is negative or infinite.
+//! All are in microseconds of I/O service time for each access and buffer. Multiplied by a rate, in accesses
+//! a microsecond, they are comparable: seconds saved in a second by one buffer. None is negative or infinite.
 //!
 //! Paper: Patterson and others, "Informed Prefetching and Caching", SOSP '95.
 

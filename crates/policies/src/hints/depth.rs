@@ -9,8 +9,8 @@ pub const DEPTH_MIN: u32 = 2;
 /// Doubles after a wait: what was in flight was begun too late. Falls by one after a full window of the
 /// largest depth in which every hinted page was in memory: a reader that finds most of its pages resident
 /// keeps the depth that the others need. In a steady state it is the prefetch horizon, the time of a read
-/// over the time between accesses, found by trying. The rule is that of PostgreSQL's read streams since the
-/// change that decays only after a window without a read.
+/// over the time between accesses, found by trying. The rule is that of PostgreSQL's read streams
+/// (`read_stream.c`) in the form whose distance decays only after a window without a read.
 #[derive(Clone, Debug)]
 pub struct Depth {
     now: u32,

@@ -228,7 +228,7 @@ pub trait Manager: Send {
 /// How a tenant's blocks are managed.
 #[derive(Default)]
 pub(crate) enum Control {
-    /// Not at all: the tenant is oblivious and gives up its candidates.
+    /// Not at all: the tenant gives up its candidates.
     #[default]
     None,
     /// By directives.

@@ -16,9 +16,9 @@ use crate::{
 const FUEL: u64 = 4096;
 /// Fuel of `replace` for each of the tenant's pages, if that is more.
 const FUEL_PER_PAGE: u64 = 16;
-/// This number of incidents ...
+/// Incidents within [`INCIDENT_CALLS`] calls for which a program is unloaded.
 const INCIDENTS_MAX: usize = 8;
-/// ... within this number of calls unload the program.
+/// Calls among which incidents are counted.
 const INCIDENT_CALLS: u64 = 1024;
 
 /// For whom a program runs, and what it may take.

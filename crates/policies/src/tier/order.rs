@@ -106,7 +106,7 @@ pub trait TierOrder: Send {
     fn hear_age(&mut self, _now: u64, _age: u64) {}
 
     /// Forgets what was learned about reads and demotions, as the published simulations did when their
-    /// warm-up ended. Only [`AdaptTier`](super::AdaptTier) learns such.
+    /// warm-up ended. Only [`AdaptTier`](super::AdaptTier) learns any.
     fn reset_ratios(&mut self) {}
 
     /// Calls `visit` with each page, next to go first. O(n).
