@@ -165,6 +165,14 @@ static void do_wrong(const bufpool_pool *pool, const bufpool_tenant *tenant, con
   CHECK(bufpool_file_open(pool, "nowhere/at/all", NULL, &none) == BUFPOOL_NOT_FOUND);
   CHECK(bufpool_file_open(pool, NULL, NULL, &none) == BUFPOOL_INVALID_ARGUMENT);
   CHECK(bufpool_latch(&guard, false, &guard) == BUFPOOL_INVALID_ARGUMENT);
+
+  // More than there can be, as when an error of another call, -1, is passed on as a length.
+  uint8_t byte = 0;
+  const bufpool_page page = {.file = file, .number = 0};
+  bufpool_hints *hints;
+  CHECK(bufpool_read_at(tenant, file, 0, &byte, SIZE_MAX, NULL, NULL) == BUFPOOL_INVALID_ARGUMENT);
+  CHECK(bufpool_write_at(tenant, file, 0, &byte, SIZE_MAX, NULL) == BUFPOOL_INVALID_ARGUMENT);
+  CHECK(bufpool_hint(tenant, &page, SIZE_MAX / sizeof page, &hints) == BUFPOOL_INVALID_ARGUMENT);
   bufpool_pool_options options = {.frames = 64, .page_bytes = 1000};
   bufpool_pool *other;
   CHECK(bufpool_pool_open(&options, &other) == BUFPOOL_PAGE_SIZE);
@@ -174,8 +182,6 @@ static void do_wrong(const bufpool_pool *pool, const bufpool_tenant *tenant, con
   OK(bufpool_pool_open(&options, &other));
   bufpool_tenant *stranger;
   OK(bufpool_tenant_default(other, &stranger));
-  const bufpool_page page = {.file = file, .number = 0};
-  bufpool_hints *hints;
   CHECK(bufpool_read(stranger, file, 0, NULL, &guard) == BUFPOOL_WRONG_POOL);
   CHECK(bufpool_hint(stranger, &page, 1, &hints) == BUFPOOL_WRONG_POOL);
   OK(bufpool_hint(stranger, &page, 0, &hints));

@@ -346,12 +346,23 @@ pub(crate) unsafe fn bytes_of<'a>(text: *const c_char, name: &str) -> Outcome<&'
 ///
 /// The pointer is null, or one to that many objects that stay as they are during `'a`.
 pub(crate) unsafe fn slice<'a, T>(items: *const T, len: usize, name: &str) -> Outcome<&'a [T]> {
-    match (items.is_null(), len) {
-        (_, 0) => Ok(&[]),
-        (true, _) => Err(null(name)),
-        // SAFETY: the caller's promise.
-        (false, _) => Ok(unsafe { std::slice::from_raw_parts(items, len) }),
+    if !holds_any(items, len, name)? {
+        return Ok(&[]);
     }
+    // SAFETY: the caller's promise, and no more than there can be.
+    Ok(unsafe { std::slice::from_raw_parts(items, len) })
+}
+
+/// Whether there are items; an error if there is no place for them, or there are more than memory can hold.
+pub(crate) fn holds_any<T>(items: *const T, len: usize, name: &str) -> Outcome<bool> {
+    if items.is_null() && len > 0 {
+        return Err(null(name));
+    }
+    let most = isize::MAX as usize / size_of::<T>();
+    if len > most {
+        return Err(Failure::argument(format!("{name}: a length of {len}, expected at most {most}")));
+    }
+    Ok(len > 0)
 }
 
 /// Gives text to the caller, to be freed by `bufpool_text_free`.

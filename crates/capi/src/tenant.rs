@@ -8,7 +8,7 @@ use crate::file::bufpool_file;
 use crate::pool::{bufpool_pool, free};
 use crate::site::{bufpool_site, site};
 use crate::status::{
-    Failure, Outcome, both, bufpool_status, guarded, null, of, of_and_out, of_and_text, slice, text,
+    Failure, Outcome, both, bufpool_status, guarded, holds_any, of, of_and_out, of_and_text, slice, text,
 };
 
 /// Somebody who owns pages: a table, a query, a connection, a thread.
@@ -242,11 +242,11 @@ pub unsafe extern "C" fn bufpool_read_at(
         let (tenant, file) = unsafe { both(tenant, "tenant", file, "file") }?;
         // SAFETY: as before.
         let site = unsafe { site(from) }?;
-        if into.is_null() && len > 0 {
-            return Err(null("into"));
-        }
-        // SAFETY: as before, and bytes may be anything.
-        let into = if len == 0 { &mut [][..] } else { unsafe { std::slice::from_raw_parts_mut(into, len) } };
+        let into = match holds_any(into, len, "into")? {
+            false => &mut [][..],
+            // SAFETY: as before, no more than there can be, and bytes may be anything.
+            true => unsafe { std::slice::from_raw_parts_mut(into, len) },
+        };
         let found = tenant.tenant.at(site).read_at(&file.file, offset, into)?;
         if !read.is_null() {
             // SAFETY: as before.
