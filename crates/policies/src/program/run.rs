@@ -217,6 +217,18 @@ struct Run<'a, 'l> {
     spent: u64,
 }
 
+impl Run<'_, '_> {
+    /// Stops the run if this much is spent before a `loop` and there is no fuel for it.
+    #[inline(always)]
+    fn check_fuel(&mut self, spent: u64) -> Result<(), Incident> {
+        if spent < self.fuel {
+            return Ok(());
+        }
+        self.spent = spent;
+        Err(Incident::OutOfFuel)
+    }
+}
+
 /// What follows a step.
 enum Next {
     /// The one after it, which stands for one instruction.
@@ -259,31 +271,21 @@ impl Machine {
                     continue;
                 }
                 Next::Tested(holds) => {
-                    self.set_int(step.a, i64::from(holds));
                     at += usize::from(step.length);
-                    if u8::from(holds) != step.jumps_if {
+                    if !self.jumps(step, holds) {
                         continue;
                     }
                 }
                 Next::TestedInLoop(holds, before) => {
-                    let spent_before = spent.wrapping_add((at + before) as u64);
-                    if spent_before >= run.fuel {
-                        run.spent = spent_before;
-                        return Err(Incident::OutOfFuel);
-                    }
-                    self.set_int(step.a, i64::from(holds));
+                    run.check_fuel(spent.wrapping_add((at + before) as u64))?;
                     at += usize::from(step.length);
-                    if u8::from(holds) != step.jumps_if {
+                    if !self.jumps(step, holds) {
                         continue;
                     }
                 }
                 Next::Jumps => at += 1,
                 Next::FollowsInLoop => {
-                    let spent_before = spent.wrapping_add(at as u64);
-                    if spent_before >= run.fuel {
-                        run.spent = spent_before;
-                        return Err(Incident::OutOfFuel);
-                    }
+                    run.check_fuel(spent.wrapping_add(at as u64))?;
                     at += 1;
                     continue;
                 }
@@ -307,6 +309,13 @@ impl Machine {
             at = usize::from(step.wide);
             spent = spent.wrapping_sub(at as u64);
         }
+    }
+
+    /// Sets the int slot of a test. Whether control jumps by it.
+    #[inline(always)]
+    fn jumps(&mut self, step: &Step, holds: bool) -> bool {
+        self.set_int(step.a, i64::from(holds));
+        u8::from(holds) == step.jumps_if
     }
 
     /// Does a step, except that one that needs fuel is left to [`guarded`](Self::guarded), and where
