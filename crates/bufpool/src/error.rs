@@ -71,15 +71,15 @@ pub enum ErrorKind {
     SelfDeadlock,
     /// Every frame that could have been taken is pinned.
     Exhausted,
-    /// A directive that is out of range.
+    /// A directive with a priority out of range, or of a tenant whose manager takes no directives.
     Directive,
-    /// A directive that would pass a limit of the manager.
+    /// A directive for one range of pages more than the 4,096 whose priorities a tenant may set.
     DirectiveLimit,
     /// A privileged program, for a tenant that is not privileged; or another floor or cap, for one that is.
     Privilege,
-    /// A value for a program, and the tenant has none.
+    /// [`Tenant::send`](crate::Tenant::send) to a tenant that has no program.
     NoProgram,
-    /// A value for an `int` that the tenant's program does not have.
+    /// [`Tenant::send`](crate::Tenant::send) to an `int` that the tenant's program does not have.
     UnknownSlot,
     /// The tenant was closed.
     TenantClosed,

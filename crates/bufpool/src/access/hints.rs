@@ -393,14 +393,23 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
     }
 
     /// Appends reads, for engines that know them late. They come after all that the iterator has yielded so
-    /// far, and before what it has not; takes as many as the limits allow and keeps the rest.
+    /// far, and before what it has not. All of `pages` is taken into the handle's memory at once, and told to
+    /// the pool as far as its limits allow, the rest later.
+    ///
+    /// # Panics
+    ///
+    /// With the panic of `pages`.
     pub fn extend(&mut self, pages: impl IntoIterator<Item = HintedPage>) {
         self.cursor.ring.extend(pages);
         self.pump();
     }
 
     /// Leaves out the next `pages` of the list, or all if there are fewer: the rest of a LIMIT, entries of an
-    /// index that are dead. Asks the iterator for the pages that it leaves out.
+    /// index that are dead. Asks the iterator for the pages that it leaves out: a step for each.
+    ///
+    /// # Panics
+    ///
+    /// With the iterator's panic. The list ends there.
     pub fn skip(&mut self, pages: usize) {
         self.pump();
         let mut left = pages;

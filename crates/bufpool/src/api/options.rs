@@ -141,14 +141,15 @@ impl PoolOptions {
     }
 
     /// Memory for page frames and the clean reserve together, in bytes; page tables and metadata come on top
-    /// and are reported. Default 128 MiB. Overrides [`frames`](Self::frames).
+    /// and are reported. What is left beside the reserve must have room for as many frames as
+    /// [`frames`](Self::frames) may be. Default 128 MiB. Overrides `frames`.
     pub fn memory_bytes(mut self, bytes: u64) -> Self {
         self.memory = Memory::Bytes(bytes);
         self
     }
 
-    /// The exact number of frames that policies fill; the clean reserve comes on top. Overrides
-    /// [`memory_bytes`](Self::memory_bytes).
+    /// The exact number of frames that policies fill, from `2 * threads_max + 8` to [`FRAMES_MAX`]; the clean
+    /// reserve comes on top. Overrides [`memory_bytes`](Self::memory_bytes).
     pub fn frames(mut self, frames: u32) -> Self {
         self.memory = Memory::Frames(frames);
         self
@@ -160,8 +161,8 @@ impl PoolOptions {
         self
     }
 
-    /// How many threads use the pool at once; each may need two frames, so frames must be at least
-    /// `2 * threads_max + floors + 8`. Default 16.
+    /// How many threads use the pool at once, at least 1; each may need two frames, so frames must be at
+    /// least `2 * threads_max + floors + 8`. Default 16.
     pub fn threads_max(mut self, threads: u32) -> Self {
         self.threads_max = threads;
         self

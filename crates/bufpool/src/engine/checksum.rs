@@ -32,11 +32,8 @@ enum Place {
 const BYTES: usize = size_of::<u32>();
 
 impl Checksum {
-    /// Kept in the page, in the four bytes at `offset`, which belong to the pool then.
-    ///
-    /// # Panics
-    ///
-    /// Not here; a page shorter than `offset + 4` bytes poisons its file when it is written.
+    /// Kept in the page, in the four bytes at `offset`, which belong to the pool then. If pages are shorter
+    /// than `offset + 4` bytes, writing one poisons its file, and reading one fails unless it is all zeros.
     pub fn in_page(offset: usize) -> Self {
         Self { place: Place::Page { offset } }
     }

@@ -27,12 +27,14 @@ use crate::thread::stack::StackContexts;
 /// # Errors
 ///
 /// All access functions: [`ErrorKind::PageBeyondEnd`], [`ErrorKind::FileClosed`],
-/// [`ErrorKind::TenantClosed`], [`ErrorKind::WrongPool`] for the arguments; [`ErrorKind::ForkedChild`] in the
-/// child of a fork; [`ErrorKind::LatchTimeout`] after `latch_wait_ms`, or [`ErrorKind::SelfDeadlock`] at once
-/// in debug builds and with the feature `deadlock-check`; [`ErrorKind::Exhausted`] if every frame the tenant
-/// may take is pinned; [`ErrorKind::Io`], [`ErrorKind::UnexpectedEof`] if the page could not be read, or if
-/// no frame is left but those of pages that could not be written. `write` and `create` also
-/// [`ErrorKind::ReadOnly`] and [`ErrorKind::FilePoisoned`].
+/// [`ErrorKind::TenantClosed`], [`ErrorKind::PoolClosed`], [`ErrorKind::WrongPool`] for the arguments;
+/// [`ErrorKind::ForkedChild`] in the child of a fork; [`ErrorKind::LatchTimeout`] after `latch_wait_ms`, or
+/// [`ErrorKind::SelfDeadlock`] at once in debug builds and with the feature `deadlock-check`;
+/// [`ErrorKind::PagePoisoned`] if a writer of the page has panicked; [`ErrorKind::Exhausted`] if every frame
+/// the tenant may take is pinned; [`ErrorKind::FileLength`] if there is no room for the page's word in the
+/// page table; [`ErrorKind::Io`], [`ErrorKind::UnexpectedEof`] if the page could not be read, or if no frame
+/// is left but those of pages that could not be written; [`ErrorKind::Corrupt`] if it was read and is
+/// damaged. `write` and `create` also [`ErrorKind::ReadOnly`] and [`ErrorKind::FilePoisoned`].
 #[derive(Clone)]
 pub struct Tenant {
     pub(crate) pool: PoolHandle,

@@ -104,7 +104,11 @@ impl ReadRequest {
         })
     }
 
-    /// Fills the memory from its byte `at` on with `bytes`. Panics if they do not fit.
+    /// Fills the memory from its byte `at` on with `bytes`.
+    ///
+    /// # Panics
+    ///
+    /// If they do not fit.
     pub fn fill(&mut self, at: usize, mut bytes: &[u8]) {
         let len = self.len();
         let end = at.checked_add(bytes.len());

@@ -178,14 +178,14 @@ pub struct Capabilities {
     /// Takes writes, allocations and syncs. A source that does not is opened with
     /// [`FileOptions::read_only`](crate::FileOptions::read_only).
     pub writable: bool,
-    /// Has the length it has, which need be no multiple of a page, as a block device.
+    /// The length never changes, as that of a block device, and need not be a multiple of a page.
     pub fixed_length: bool,
-    /// Bytes of one request from which on a longer one costs no less a byte; at least 1. The pool makes
-    /// requests of up to this many bytes where pages are neighbours, and never longer ones than it is laid
-    /// out for: 256 KiB, or one page.
+    /// The length in bytes, at least 1, from which on longer requests cost no less for each byte. The pool
+    /// makes requests of up to this many bytes where pages are neighbours, and never longer ones than it is
+    /// laid out for: 256 KiB, or one page.
     pub run_bytes: usize,
-    /// Requests in flight from which on more of them only wait; at least 1. For reports; the pool begins as
-    /// many as it has.
+    /// Requests in flight from which on more of them only wait; at least 1. Of an engine's own source for
+    /// reports only: the pool begins all requests that it has.
     pub requests_in_flight: u32,
     /// What requests have to be multiples of.
     pub alignment: Alignment,

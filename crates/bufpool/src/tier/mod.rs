@@ -27,9 +27,9 @@
 //!
 //! # Is it worth it?
 //!
-//! The pool compares what it waits for the tier with what hits in it save. A tier that costs more than half
-//! of that, refuses nearly every page, does not answer, or has nothing of as many questions as there are
-//! sixteen times the frames, is *passed by*: its pages are read from their files at once. One page in 1,024,
+//! The pool compares what it waits for the tier with what hits in it save. A tier is *passed by* if it costs
+//! more than half of that, refuses nearly every page, does not answer, or hits none of as many questions in a
+//! row as sixteen times the pool's frames: then pages are read from their files at once. One page in 1,024,
 //! of small pools one in 64, goes on being demoted, and asked for beside the read, so that a tier that pays
 //! again is used again. One in which nothing hits may be cold: for the next 4,096 questions all pages go on
 //! being demoted, and are asked for beside the read. To a tier that several pools share
