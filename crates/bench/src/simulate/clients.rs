@@ -26,22 +26,8 @@ impl<'a, R: Run> ClientsRun<'a, R> {
 
     /// The tenant that a directive is about, by number; `None` if it is about all.
     fn tenant(&self, directive: &Directive) -> Option<usize> {
-        let named = match *directive {
-            Directive::Policy { tenant, .. }
-            | Directive::Priority { tenant, .. }
-            | Directive::TemporaryPriority { tenant, .. }
-            | Directive::Hint { tenant, .. }
-            | Directive::HintsAll { tenant }
-            | Directive::HintsEnd { tenant }
-            | Directive::Program { tenant, .. }
-            | Directive::ProgramEnd { tenant }
-            | Directive::Send { tenant, .. }
-            | Directive::Compute { tenant, .. } => tenant,
-            Directive::File { .. } | Directive::Pin(_) | Directive::Unpin(_) | Directive::Create(_) => {
-                return None;
-            }
-        };
-        Some(self.trace.tenant_number(named).expect("numbered by the loader") as usize)
+        let number = self.trace.tenant_number(directive.tenant()?);
+        Some(number.expect("numbered by the loader") as usize)
     }
 }
 

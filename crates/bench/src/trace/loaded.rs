@@ -580,18 +580,8 @@ impl Builder {
 
     /// A tenant may give directives before it accesses anything, or without ever doing so.
     fn number_tenant_of(&mut self, directive: &Directive) {
-        if let Directive::Policy { tenant, .. }
-        | Directive::Priority { tenant, .. }
-        | Directive::TemporaryPriority { tenant, .. }
-        | Directive::Hint { tenant, .. }
-        | Directive::HintsAll { tenant }
-        | Directive::HintsEnd { tenant }
-        | Directive::Program { tenant, .. }
-        | Directive::ProgramEnd { tenant }
-        | Directive::Send { tenant, .. }
-        | Directive::Compute { tenant, .. } = directive
-        {
-            self.tenants.number(u64::from(*tenant));
+        if let Some(tenant) = directive.tenant() {
+            self.tenants.number(u64::from(tenant));
         }
     }
 

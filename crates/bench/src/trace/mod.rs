@@ -149,6 +149,25 @@ pub enum Directive {
     },
 }
 
+impl Directive {
+    /// The tenant that it is about; none if it is about all.
+    pub fn tenant(&self) -> Option<u32> {
+        match *self {
+            Self::Policy { tenant, .. }
+            | Self::Priority { tenant, .. }
+            | Self::TemporaryPriority { tenant, .. }
+            | Self::Hint { tenant, .. }
+            | Self::HintsAll { tenant }
+            | Self::HintsEnd { tenant }
+            | Self::Program { tenant, .. }
+            | Self::ProgramEnd { tenant }
+            | Self::Send { tenant, .. }
+            | Self::Compute { tenant, .. } => Some(tenant),
+            Self::File { .. } | Self::Pin(_) | Self::Unpin(_) | Self::Create(_) => None,
+        }
+    }
+}
+
 /// One step of a trace.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Item {
