@@ -43,8 +43,8 @@ use crate::thread::site::SiteRef;
 pub struct ReadGuard<'g> {
     /// The frame's bytes; valid as long as the latch is held.
     bytes: NonNull<[u8]>,
-    // Let go of by the guard, and not one by one: a guard whose parts are dropped each on its own, one even
-    // if another panics, has to be in memory all its life.
+    // Both are dropped by the guard's own `drop`. Left to themselves, each would be dropped even if the drop
+    // of the other panics, for which the guard would have to be in memory instead of registers.
     latch: ManuallyDrop<SharedLatch<'g>>,
     hold: ManuallyDrop<HoldCount<'g>>,
 }
@@ -53,7 +53,7 @@ pub struct ReadGuard<'g> {
 /// than that, so that it can be put away and got back at little cost.
 #[doc(hidden)]
 pub struct PassingGuard<'g> {
-    // Let go of by the guard, as in a read guard.
+    // Dropped by the guard's own `drop`, as in a read guard.
     latch: ManuallyDrop<SharedLatch<'g>>,
     /// Where the guard's thread counts it. Makes the guard stay with its thread.
     count: NonNull<Cell<i64>>,
@@ -67,13 +67,13 @@ pub struct WriteGuard<'g> {
     /// The frame's bytes; valid as long as the latch is held.
     bytes: NonNull<[u8]>,
     latch: Latch<&'g PageWord>,
-    // After the latch, as in a read guard.
+    // Dropped after the latch: the page is let go of before the recorder hears of it.
     hold: HoldCount<'g>,
     /// Marked dirty through this guard.
     written: bool,
     /// Where the log ended when the guard was granted.
     granted_lsn: u64,
-    // After the latch, which a panic then keeps.
+    // Dropped after the latch, which a panic keeps: only then is the page noted as half changed.
     watch: PanicWatch<&'g FileShared>,
 }
 

@@ -59,8 +59,9 @@ impl<'g> Access<'g> {
         Ok(ReadGuard::on_latch(self.tenant, page, latch))
     }
 
-    /// A hit that needs no call of a function: the latch is free, and the hit need not be noted. None says
-    /// nothing of the page. For callers whose own functions then have nothing to keep across calls.
+    /// A hit that needs no call of a function: the latch is free, and the hit need not be noted. `None` does
+    /// not mean that the page is absent. For callers whose own functions then have nothing to keep across
+    /// calls.
     #[inline(always)]
     pub(crate) fn guard_shared_in_passing(
         self,
@@ -123,7 +124,7 @@ impl<'g> Access<'g> {
         Ok(())
     }
 
-    /// Exclusive access to a resident page that nobody holds, or whatever it takes.
+    /// The latch that `purpose` wants: at once on a resident page that is free, else after a wait or a load.
     #[inline]
     pub(crate) fn latch(
         self,
@@ -145,8 +146,8 @@ impl<'g> Access<'g> {
         self.latch_slowly(page, purpose, origin.site(), limit)
     }
 
-    /// One word and a flag come back, in registers, which keeps the guard out of memory; the site goes in the
-    /// same way, in its parts.
+    /// As [`latch_slowly`](Self::latch_slowly), shared. The result fits in registers, which keeps the guard
+    /// out of memory; for the same reason the site comes in parts.
     #[cold]
     #[inline(never)]
     pub(super) fn latch_shared_slowly(
@@ -173,8 +174,8 @@ impl<'g> Access<'g> {
         self.latch_or_load(page, purpose, self.called(site), limit)
     }
 
-    /// `site`, with the calls above the function that calls the one that this is called by, if the tenant
-    /// wants to know of them.
+    /// `site`, with the calls above it if the tenant wants them; see
+    /// [`of_caller`](crate::thread::stack::StackContexts::of_caller), also for who may call this.
     #[inline(always)]
     pub(super) fn called(self, site: SiteRef) -> SiteRef {
         self.tenant.shared.stacks.map_or(site, |stacks| stacks.of_caller(site))
@@ -318,7 +319,7 @@ impl<'g> Access<'g> {
         }
     }
 
-    /// As [`note_hit`](Self::note_hit), of an access whose site is known to the last.
+    /// As [`note_hit`](Self::note_hit), for an access whose site has the calls above it already.
     pub(crate) fn note_hit_at(
         self,
         tag: PoolTag,
@@ -395,8 +396,8 @@ impl<'p> HitLog<'p> {
         self.note(page, frame, tenant, (site, called), creation);
     }
 
-    /// Notes a hit at the second of the sites, or counts it at the first if it need not be noted. In
-    /// deterministic mode it is applied at once.
+    /// Notes a hit from the site `noted`, or counts it for the site `counted` if it need not be noted: that
+    /// has no calls above it. In deterministic mode the hit is applied at once.
     fn note(
         self,
         page: Page<'_>,

@@ -35,7 +35,7 @@ use crate::thread::site::{Origin, SiteRef};
 use crate::tier::link::Taken;
 use crate::write::evict::{Emptied, Emptying, Eviction};
 
-/// Pages that get frames under one hold of the policy lock, but for the rest of a transfer.
+/// Pages that get frames under one hold of the policy lock; more only to complete a transfer.
 const STEP_PAGES: usize = 16;
 
 /// Pages whose words are fetched together.
@@ -116,7 +116,7 @@ fn none_if_not_now<G>(granted: std::result::Result<G, Refused>) -> Result<Option
 struct Batch<'a, 'g> {
     tenant: &'g Tenant,
     pages: &'a [ClassedPage<'g>],
-    /// Of a page without a class.
+    /// From where pages without a class are accessed.
     site: SiteRef,
     granted: Granted<'g>,
     /// Pages that are latched or being loaded by this call.

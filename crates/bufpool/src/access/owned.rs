@@ -51,7 +51,7 @@ pub struct OwnedWriteGuard {
     written: bool,
     /// Where the log ended when the guard was granted.
     granted_lsn: u64,
-    // After the latch, which a panic then keeps.
+    // Dropped after the latch, which a panic keeps: only then is the page noted as half changed.
     watch: PanicWatch<Arc<FileShared>>,
 }
 
@@ -70,7 +70,7 @@ pub struct OwnedPin {
 struct OwnedHeld<L> {
     /// The frame's bytes; valid as long as the latch is held.
     bytes: NonNull<[u8]>,
-    // Let go of by `drop`, as in a borrowed guard, and before the recorder hears of it; then the file goes.
+    // Dropped by this value's own `drop`, as in a borrowed guard: the latch, then the file.
     latch: ManuallyDrop<L>,
     /// The page's number, with [`RECORDED`] if there is a recorder.
     number: u64,

@@ -200,7 +200,8 @@ impl Drop for Keeper {
     }
 }
 
-/// Ends a share that was not left in the first place, or is not to be.
+/// Ends a share for which the first place had no room, or, if it `is_left` there, one that may have been
+/// given up meanwhile.
 #[cold]
 #[inline(never)]
 fn let_go(shared: Shared, is_left: bool) {

@@ -274,7 +274,7 @@ impl Drop for SharedLatch<'_> {
     }
 }
 
-/// One call, and the last one, so that the function that lets go keeps nothing across it.
+/// A function of its own, called last, so that the one that lets go keeps nothing across a call.
 #[cold]
 #[inline(never)]
 fn left_shared_rarely(word: &PageWord) {

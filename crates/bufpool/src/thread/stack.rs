@@ -65,11 +65,10 @@ impl StackContexts {
         (mix64(page.0) >> 32) & (self.rate - 1) == 0
     }
 
-    /// `site`, called as it is: the hash covers the return addresses of the function that contains the call
-    /// of the function that this is called by, and of those above it.
-    ///
-    /// To be called by functions that are not inlined. So one that is inlined into the engine's own function,
-    /// and calls such functions for hits and for misses, comes to the same hash for both.
+    /// `site`, with a hash of the calls above it as its innermost scope. This is inlined into a function *f*
+    /// of the crate, which must not be inlined itself; *e* is the function that calls *f*, mostly the
+    /// engine's, into which the crate's own are inlined. The hash covers the return addresses of *e* and of
+    /// the functions above it, and so is the same for all *f* that *e* calls, for hits and for misses.
     #[inline(always)]
     pub fn of_caller(self, site: SiteRef) -> SiteRef {
         self.of_frame(site, own_record())

@@ -1,5 +1,5 @@
-//! Questions to a tier whose answers nobody's thread waits for: for who drops the last handle of the pool
-//! that asks them, the pool must not end later than they do.
+//! Questions to a tier for whose answers no thread waits. What is done with an answer may keep the pool: so
+//! who drops the pool's last handle waits for the questions, and finds the pool ended when the drop returns.
 
 use std::cell::Cell;
 use std::sync::Arc;
