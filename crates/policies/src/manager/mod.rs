@@ -102,8 +102,8 @@ pub enum Wish {
 /// Wishes that a manager keeps at most; what it would wish beyond is dropped.
 pub const WISHES_MAX: usize = 64;
 
-/// The five calls of the LRU-SP paper (section 4, "BUF/ACM interface"), one implementation per way of
-/// choosing.
+/// A way of choosing: the five calls of the LRU-SP paper (section 4, "BUF/ACM interface"), which each manager
+/// implements, and others, which have defaults.
 ///
 /// Calls come in the order of events, under the pool's policy lock: they must not block, and should state a
 /// bound on their steps. A manager sees only the blocks of its own tenant and has no handle to the pool. It

@@ -15,7 +15,7 @@
 //!
 //! ```text
 //! RUSTFLAGS="-C force-frame-pointers=yes" CFLAGS=-fno-omit-frame-pointer cargo run --release \
-//!     -p bufpool-sqlite --target-dir target/frames --example compare -- contexts
+//!     -p bufpool-sqlite --target-dir target/frames --example compare_sqlite -- contexts
 //! ```
 
 #[path = "../../tests/common/mod.rs"]
