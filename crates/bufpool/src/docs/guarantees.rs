@@ -385,8 +385,9 @@
 //! * Tests: `wants::a_manager_that_calls_the_pool_back_is_refused`,
 //!   `hints::a_manager_that_has_a_list_waits_for_nothing`.
 //!
-//! **Statistics and the redo point keep nobody waiting**: they hold the policy lock for a few tenants,
-//! contexts, streams or threads, or a thousand frames, at a time, whatever the number of frames.
+//! **Statistics and the redo point** ([`Pool::min_dirty_lsn`]) **keep nobody waiting**: they hold the policy
+//! lock for a few tenants, contexts, streams or threads, or a thousand frames, at a time, whatever the number
+//! of frames.
 //! * Ground: what statistics would have to count frame by frame is kept as a count.
 //! * Tests: `src/api/stats.rs::statistics_hold_the_policy_lock_for_a_few_things_at_a_time`,
 //!   `src/state/dirty.rs::the_policy_lock_is_held_for_a_few_frames_at_a_time`.
