@@ -11,15 +11,14 @@ const LEFTOVERS_TRIED: usize = 16;
 /// What the shadows hold of the samples, whose sets of shadows the caller keeps. 1,200 bytes, and 8 a frame,
 /// while frames are listed.
 pub(crate) struct Holdings {
-    /// How many pages each set of shadows holds.
+    /// How many pages each set of shadows holds, modulo 2^32 for the empty set: pages come and go unheld, and
+    /// are not counted then.
     counts: [u32; Shadows::SETS],
     /// Frames to be listed at most; none are where that is 0.
     frames_max: u32,
     /// The frames with pages that no shadow holds, then by set of shadows, but for that of all, and part;
     /// each list in the order in which pages came to be so.
     lists: Vec<List>,
-    /// By divided set of shadows: the parts that have frames.
-    filled: [Parts; Shadows::SETS],
     links: Links,
 }
 
@@ -40,18 +39,7 @@ impl Holdings {
     /// Of no pages. Frames are listed, at most `frames_max` of them, if that is not 0.
     pub fn new(frames_max: u32) -> Self {
         let lists = vec![List::new(); if frames_max > 0 { LISTS } else { 0 }];
-        let (counts, filled) = ([0; Shadows::SETS], [Parts::default(); Shadows::SETS]);
-        Self { counts, frames_max, lists, filled, links: Links::default() }
-    }
-
-    /// A page, held by none.
-    pub fn add(&mut self) {
-        self.counts[Shadows::default().index()] += 1;
-    }
-
-    /// A page held by none is forgotten. A frame that holds it is listed as before.
-    pub fn remove(&mut self) {
-        self.counts[Shadows::default().index()] -= 1;
+        Self { counts: [0; Shadows::SETS], frames_max, lists, links: Links::default() }
     }
 
     /// The shadow of `expert` now holds a page, or no longer; it is in `frame`, or nowhere if that is
@@ -60,8 +48,10 @@ impl Holdings {
     pub fn set(&mut self, page: &mut Shadowed, frame: u32, expert: Expert, holds: bool) {
         let before = page.held;
         page.held.set(expert, holds);
-        self.counts[before.index()] -= 1;
-        self.counts[page.held.index()] += 1;
+        for (set, change) in [(before, u32::MAX), (page.held, 1)] {
+            let count = &mut self.counts[set.index()];
+            *count = count.wrapping_add(change);
+        }
         if frame != NIL {
             self.leave(before, page.part, frame);
             self.list(page.held, page.part, frame);
@@ -84,7 +74,6 @@ impl Holdings {
     fn list(&mut self, held: Shadows, part: u8, frame: u32) {
         if let Some(list) = self.lists.get_mut(list_of(held, part)) {
             list.push_tail(&mut self.links, frame);
-            self.filled[held.index()].add(part);
         }
     }
 
@@ -93,9 +82,6 @@ impl Holdings {
     pub fn leave(&mut self, held: Shadows, part: u8, frame: u32) {
         if let Some(list) = self.lists.get_mut(list_of(held, part)) {
             list.remove(&mut self.links, frame);
-            if list.is_empty() {
-                self.filled[held.index()].remove(part);
-            }
         }
     }
 
@@ -106,8 +92,7 @@ impl Holdings {
         let held = Shadows::partial().flat_map(|set| {
             let holders = Expert::ALL.into_iter().filter(|expert| set.has(*expert));
             let wanted = holders.fold(Parts::default(), |parts, expert| parts.with(shares.parts(expert)));
-            let left = self.filled[set.index()].without(wanted);
-            left.numbers().flat_map(move |part| frames(list_of(set, part)))
+            Parts::ALL.without(wanted).numbers().flat_map(move |part| frames(list_of(set, part)))
         });
         let unheld = self.lists.get(UNHELD)?.iter(&self.links);
         unheld.chain(held).take(LEFTOVERS_TRIED).find(|frame| !busy(*frame))
@@ -135,7 +120,7 @@ impl Holdings {
     ) {
         let mut counts = [0; Shadows::SETS];
         samples.for_each(|held| counts[held.index()] += 1);
-        assert_eq!(self.counts, counts, "pages by the shadows that hold them");
+        assert_eq!(self.counts[1..], counts[1..], "pages by the shadows that hold them");
         if self.lists.is_empty() {
             return;
         }
@@ -148,11 +133,6 @@ impl Holdings {
             let page = held_in(frame as u32).filter(|page| !page.held.are_all());
             let expected = page.map(|page| list_of(page.held, page.part));
             assert_eq!(*list, expected, "list of frame {frame}");
-        }
-        for set in Shadows::partial() {
-            let is_filled = |part: &u8| !self.lists[list_of(set, *part)].is_empty();
-            let filled = (0..Parts::COUNT as u8).filter(is_filled);
-            assert!(self.filled[set.index()].numbers().eq(filled), "parts with frames held by {set:?}");
         }
     }
 }

@@ -126,9 +126,7 @@ impl Miniatures {
             (forgotten, frame) = (Some(slot), self.pages.samples[slot].frame);
             self.forget_contents(slot, now, streams);
             self.pages.samples.forget(slot);
-            self.pages.holdings.remove();
         }
-        self.pages.holdings.add();
         let slot = self.pages.samples.insert(page, now, forgotten);
         self.pages.samples[slot].shadowed.part = Parts::number_of(page);
         (slot, frame)

@@ -24,7 +24,7 @@ pub(crate) struct Parts(u16);
 impl Parts {
     /// How many parts there are.
     pub const COUNT: u32 = u16::BITS;
-    const ALL: Self = Self(u16::MAX);
+    pub const ALL: Self = Self(u16::MAX);
 
     /// The number of the part of `page`. The hash's other bits draw the sample and find pages.
     #[inline]
@@ -43,16 +43,6 @@ impl Parts {
 
     pub fn with(self, others: Self) -> Self {
         Self(self.0 | others.0)
-    }
-
-    #[inline]
-    pub fn add(&mut self, number: u8) {
-        self.0 |= 1 << number;
-    }
-
-    #[inline]
-    pub fn remove(&mut self, number: u8) {
-        self.0 &= !(1 << number);
     }
 
     /// Their numbers, in rising order.
