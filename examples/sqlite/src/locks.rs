@@ -61,7 +61,8 @@ impl Locks {
     }
 
     /// Raises the caller's level from `level` to `wanted`. A writer that is refused [`Level::Exclusive`] for
-    /// readers is left with [`Level::Pending`].
+    /// readers is left with [`Level::Pending`]; a reader that is refused it is left as it is, because SQLite
+    /// does not end what it reads then.
     pub fn raise(&mut self, level: &mut Level, wanted: Level) -> Result<(), Busy> {
         if wanted <= *level {
             return Ok(());
@@ -81,6 +82,9 @@ impl Locks {
             return Err(Busy);
         }
         let must_wait = wanted == Level::Exclusive && self.readers > 1;
+        if must_wait && !is_writer {
+            return Err(Busy);
+        }
         *level = if must_wait { Level::Pending } else { wanted };
         self.writer = Some(*level);
         if must_wait { Err(Busy) } else { Ok(()) }
@@ -123,6 +127,19 @@ mod tests {
         locks.lower(&mut writer, Level::Shared);
         assert!(!locks.is_reserved());
         locks.raise(&mut late, Level::Shared).unwrap();
+    }
+
+    /// As in WAL mode with `locking_mode = EXCLUSIVE`, where a connection that is refused goes on reading.
+    #[test]
+    fn a_reader_that_is_refused_keeps_nobody_from_reading() {
+        let mut locks = Locks::default();
+        let (mut one, mut two, mut late) = (Level::None, Level::None, Level::None);
+        locks.raise(&mut one, Level::Shared).unwrap();
+        locks.raise(&mut two, Level::Shared).unwrap();
+        assert_eq!(locks.raise(&mut one, Level::Exclusive), Err(Busy));
+        assert_eq!((one, locks.is_reserved()), (Level::Shared, false));
+        locks.raise(&mut late, Level::Shared).unwrap();
+        locks.raise(&mut two, Level::Reserved).unwrap();
     }
 
     #[test]

@@ -401,3 +401,23 @@ fn a_database_is_none_of_the_standard_streams() {
     assert!(!(0..3).any(is_database));
     assert!((3..1000).any(is_database));
 }
+
+/// In WAL mode a connection with `locking_mode = EXCLUSIVE` asks for the whole database when it first writes.
+/// While others read it is refused, and keeps what it reads; they go on, by either VFS.
+#[test]
+fn who_is_refused_a_database_of_its_own_leaves_it_to_others() {
+    pool();
+    for vfs in [UNIX, BUFPOOL] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("one.db");
+        let [alone, reader, late] = [(); 3].map(|()| Db::open(&path, vfs));
+        alone.run("PRAGMA journal_mode = wal; CREATE TABLE t(x); INSERT INTO t VALUES (1), (2)");
+        let reading = reader.cursor("SELECT x FROM t");
+        alone.run("PRAGMA locking_mode = exclusive; BEGIN; SELECT x FROM t");
+        assert_eq!(alone.try_rows("INSERT INTO t VALUES (3)").unwrap_err().code, ffi::SQLITE_BUSY);
+        assert_eq!(late.value("SELECT count(*) FROM t"), "2", "{vfs:?}");
+        late.run("INSERT INTO t VALUES (4)");
+        drop(reading);
+        assert_eq!(alone.value("SELECT count(*) FROM t"), "2", "{vfs:?}");
+    }
+}
