@@ -599,7 +599,7 @@ impl Tenant {
     /// # Errors
     ///
     /// [`ErrorKind::Privilege`] for a privileged program if the tenant is not
-    /// [privileged](TenantOptions::privileged); [`ErrorKind::TenantClosed`]. Nothing has changed then.
+    /// [privileged](crate::TenantOptions::privileged); [`ErrorKind::TenantClosed`]. Nothing has changed then.
     pub fn set_program(&self, program: &Program) -> Result<()> {
         const OPERATION: &str = "set program";
         let id = self.tenant_id();
@@ -647,8 +647,8 @@ impl Tenant {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Floor`] as in [`TenantOptions::open`]; [`ErrorKind::Privilege`] for a privileged tenant;
-    /// [`ErrorKind::TenantClosed`].
+    /// [`ErrorKind::Floor`] as in [`TenantOptions::open`](crate::TenantOptions::open);
+    /// [`ErrorKind::Privilege`] for a privileged tenant; [`ErrorKind::TenantClosed`].
     pub fn set_floor_frames(&self, frames: u32) -> Result<()> {
         const OPERATION: &str = "set floor";
         let mut policy = self.lock_policy(OPERATION)?;
