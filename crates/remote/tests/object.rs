@@ -457,6 +457,35 @@ fn a_collection_leaves_the_chunks_of_a_running_writer() {
     });
 }
 
+/// Objects of other names among those of a file: of files whose places lie within its own, and of nobody.
+#[test]
+fn a_collection_leaves_what_is_not_the_files_own() {
+    on_each_store(|store| {
+        let file = written(store);
+        let inner = ["chunk", "manifest"].map(|folder| {
+            let place = format!("{PLACE}/{folder}");
+            let inner = opened(ObjectSource::create(Arc::clone(store), &place, options()).unwrap());
+            inner.file.extend(PAGES).unwrap();
+            inner.write_all(0..PAGES, 7);
+            inner.file.flush().unwrap();
+            inner
+        });
+        let strays = ["manifest/2", "manifest/+3", "manifest/ffff", "manifest/000000000000000002"];
+        let strays = strays.map(|stray| Path::from(format!("{PLACE}/{stray}")));
+        strays.iter().for_each(|stray| put(&**store, stray, b"a note".to_vec()));
+        file.write_all(0..PAGES, 2);
+        file.file.flush().unwrap();
+        let collected = file.source.collect_garbage().unwrap();
+        assert_eq!(collected.manifests, 2, "{collected:?}");
+        open_read_only(store).expect_all(0..PAGES, 2);
+        for inner in inner {
+            inner.file.reopen().unwrap();
+            inner.expect_all(0..PAGES, 7);
+        }
+        strays.iter().for_each(|stray| assert_eq!(bytes_of(&**store, stray), b"a note", "{stray}"));
+    });
+}
+
 /// Old manifests are readable until they are collected, emptied and not removed, and never written anew.
 #[test]
 fn a_reader_of_an_old_manifest_is_told() {

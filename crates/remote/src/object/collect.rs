@@ -48,7 +48,9 @@ pub(super) async fn collect(store: &Store, grace: Duration) -> Result<Collected,
     }
     let mut collected = Collected::default();
     for meta in store.list("chunk").await? {
-        let Some(id) = meta.location.filename().and_then(ChunkId::parse) else { continue };
+        let id = meta.location.filename().and_then(ChunkId::parse);
+        // Others may be of a file whose place lies within this one's.
+        let Some(id) = id.filter(|id| meta.location == store.chunk(id)) else { continue };
         // Its writer may commit manifest `base + 1`, or nothing.
         if id.base < newest && !wanted.contains(&id) && is_old(&meta) {
             store.delete(&meta.location).await?;
@@ -66,11 +68,11 @@ pub(super) async fn collect(store: &Store, grace: Duration) -> Result<Collected,
     Ok(collected)
 }
 
-/// All manifests, in order.
+/// All manifests, in order. Objects of other names among them are not the file's.
 async fn list_manifests(store: &Store) -> Result<Vec<Listed>, ObjectError> {
     let listed = store.list("manifest").await?.into_iter().filter_map(|meta| {
         let number = u64::from_str_radix(meta.location.filename()?, 16).ok()?;
-        Some(Listed { number, meta })
+        (meta.location == store.manifest(number)).then_some(Listed { number, meta })
     });
     let mut listed: Vec<_> = listed.collect();
     listed.sort_unstable_by_key(|listed| listed.number);
