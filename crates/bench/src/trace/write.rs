@@ -131,9 +131,11 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Fails if a name at the end of a line would be another one when it is read.
+/// Fails if a name at the end of a line would be another one when it is read: blanks before it are between
+/// arguments, and all white space behind it is left out.
 fn fits_a_line(name: &str) -> io::Result<()> {
-    if !name.is_empty() && !name.contains('\n') && name.trim() == name {
+    let is_read_whole = !name.starts_with([' ', '\t']) && name.trim_end() == name;
+    if !name.is_empty() && !name.contains('\n') && is_read_whole {
         return Ok(());
     }
     let expected = "a name that a line of a trace can hold, without a line break and white space at its ends";
