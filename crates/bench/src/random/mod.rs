@@ -2,6 +2,8 @@
 
 mod permutation;
 
+use bufpool_policies::SplitMix64;
+pub use bufpool_policies::mix64 as mix;
 pub use permutation::Permutation;
 
 /// A small, fast generator: xoshiro256** (Blackman and Vigna, "Scrambled Linear Pseudorandom Number
@@ -14,8 +16,8 @@ pub struct Random {
 impl Random {
     /// A generator that always gives the same numbers for the same `seed`.
     pub fn new(seed: u64) -> Self {
-        let mut mixer = seed;
-        Self { state: std::array::from_fn(|_| split_mix(&mut mixer)) }
+        let mut mixer = SplitMix64::new(seed);
+        Self { state: std::array::from_fn(|_| mixer.next_u64()) }
     }
 
     /// The next 64 random bits.
@@ -69,21 +71,6 @@ impl Random {
             items.swap(last, self.below(last as u64 + 1) as usize);
         }
     }
-}
-
-fn split_mix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    mix(*state)
-}
-
-/// Scrambles the bits of a number: a bijection in which every input bit reaches every output bit (the last
-/// step of SplitMix64).
-#[inline]
-pub fn mix(number: u64) -> u64 {
-    let mut mixed = number;
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }
 
 /// Draws ranks with given weights. O(log n) a draw, 8 bytes a rank.
