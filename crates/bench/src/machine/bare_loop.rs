@@ -189,7 +189,7 @@ impl Blocks {
     fn new(block_bytes: usize, count: usize) -> Result<Self> {
         let bytes = block_bytes.checked_mul(count).context("more buffer memory than there are addresses")?;
         let layout = Layout::from_size_align(bytes, 4096)?;
-        // SAFETY: the size is not 0, as both factors are not.
+        // SAFETY: the size is not 0: blocks have at least 4,096 bytes, and there is one at least.
         let start = unsafe { std::alloc::alloc_zeroed(layout) };
         let start = NonNull::new(start).context("no memory for the bare loop's buffers")?;
         Ok(Self { start, layout, block_bytes, is_in_flight: false })
@@ -204,7 +204,9 @@ impl Blocks {
     /// Overwrites a block that no operation uses: with zeros, but for a byte of every 4,096.
     fn fill(&mut self, slot: u32) {
         let (start, bytes) = (self.block(slot), self.block_bytes);
-        // SAFETY: a block of ours, initialized, and used by nobody else now, says the caller.
+        // SAFETY: a block of ours, zeroed when it was allocated, and `self` is borrowed exclusively. No
+        // operation uses it: a run fills a slot before it pushes the slot's first operation, or after the
+        // answer to the last one, and callers do not run a loop again that has failed.
         let block = unsafe { std::slice::from_raw_parts_mut(start, bytes) };
         block.fill(0);
         block.iter_mut().step_by(4096).for_each(|byte| *byte = 1);

@@ -100,7 +100,7 @@ pub enum Directive {
     /// access is to another block.
     Create(u64),
     /// The tenant will access the blocks `first..=last`, in this order, after those that it was to access
-    /// before. Only on a machine are they fetched ahead.
+    /// before. They are fetched ahead on a [simulated machine](crate::simulate::machine) only.
     Hint {
         /// Who will.
         tenant: u32,
@@ -109,12 +109,14 @@ pub enum Directive {
         /// The last block.
         last: u64,
     },
-    /// All accesses that the tenant makes from here on are its hints. Of use on a machine only.
+    /// All accesses that the tenant makes from here on are its hints. Of use on a
+    /// [simulated machine](crate::simulate::machine) only.
     HintsAll {
         /// Whose accesses.
         tenant: u32,
     },
-    /// What the tenant's hints still name is withdrawn. Not on a machine, where hints end by being used.
+    /// What the tenant's hints still name is withdrawn. Without effect on a
+    /// [simulated machine](crate::simulate::machine), where hints end by being used.
     HintsEnd {
         /// Whose hints.
         tenant: u32,
@@ -140,7 +142,8 @@ pub enum Directive {
         /// Its value from now on.
         value: i64,
     },
-    /// How long the tenant computes before each of its later accesses. Of use on a machine only.
+    /// How long the tenant computes before each of its later accesses. Of use on a
+    /// [simulated machine](crate::simulate::machine) only.
     Compute {
         /// Who computes.
         tenant: u32,
