@@ -7,6 +7,7 @@
 //! All take the tenant that pays for an access as an argument, visit each page through one guard (one access
 //! per page visit, however many tuples are read from it), and repeat `#[track_caller]`, so that the pool sees
 //! the engine's call sites. Neither logs: what a crash leaves is what the last checkpoint wrote.
+#![forbid(unsafe_code)]
 
 pub mod btree;
 mod error;

@@ -30,6 +30,7 @@
 //! from the file of the method. Nor is a name that only a macro defines: it counts as defined in the file of
 //! the module in its path. Rule 3 exists for the first reason: a method lies in the room of its type, so who
 //! may call it is decided by who may import the type.
+#![forbid(unsafe_code)]
 
 pub mod allowed;
 pub mod graph;

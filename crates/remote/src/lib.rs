@@ -12,6 +12,7 @@
 //! never changed. A server that is dead, stuck, full or emptied costs misses, and nothing else.
 //!
 //! What is here runs its clients on a thread of its own and needs no runtime of the caller's.
+#![forbid(unsafe_code)]
 
 #[cfg(feature = "object")]
 pub mod object;

@@ -28,6 +28,7 @@
 //! redb writes pages of a commit where they were not before, syncs, and writes one of two headers; so nothing
 //! of the order in which the pool writes pages matters to it, and [`sync_data`](StorageBackend::sync_data) is
 //! a flush of the file. The pool's lock keeps other processes out, as redb's own would.
+#![forbid(unsafe_code)]
 
 use std::io;
 use std::path::Path;
