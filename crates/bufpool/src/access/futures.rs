@@ -522,36 +522,10 @@ impl fmt::Debug for WriteFuture {
 #[cfg(all(test, not(bufpool_loom)))]
 mod tests {
     use super::*;
-    use crate::engine::PageName;
     use crate::io::sim::SimDevice;
-    use crate::tier::{
-        Attachment, Demoted, Tier, TierAdmit, TierBuffer, TierDone, TierPage, TierPolicy, TierRange,
-        TierReport, Version,
-    };
+    use crate::tier::loses::Loses;
+    use crate::tier::{TierAdmit, TierPolicy};
     use crate::{FileOptions, PoolOptions};
-
-    /// Its answer does not get through to the one who asked.
-    struct Loses;
-
-    impl Tier for Loses {
-        fn attach(&self, _: &Attachment) -> Result<()> {
-            Ok(())
-        }
-
-        fn demote(&self, _: PageName, _: Version, _: TierPage) -> Demoted {
-            Demoted::Refused
-        }
-
-        fn take(&self, _: PageName, _: Version, _: TierBuffer, done: TierDone) {
-            done.lose();
-        }
-
-        fn forget(&self, _: TierRange) {}
-
-        fn report(&self) -> TierReport {
-            TierReport::default()
-        }
-    }
 
     #[test]
     fn a_future_whose_load_is_lost_ends_with_an_error_and_its_frame_is_free() {

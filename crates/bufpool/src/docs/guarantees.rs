@@ -336,9 +336,11 @@
 //!
 //! **A failed prefetch harms nobody**: its frames are free again, and the error goes to the access that needs
 //! the page.
-//! * Ground: the completion gives up the frames of pages that were not read, and makes their words absent.
+//! * Ground: the completion gives up the frames of pages that were not read, and makes their words absent; so
+//!   does one that a panic ends.
 //! * Tests: `prefetch::failures_at_every_read_lose_neither_frames_nor_changes`,
-//!   `read_ahead::failures_reach_only_those_who_need_the_page`.
+//!   `read_ahead::failures_reach_only_those_who_need_the_page`,
+//!   `src/load/prefetch.rs::a_prefetch_that_is_lost_is_counted_as_failed_and_its_frame_is_free`.
 //!
 //! **Closing, removing, reopening and shortening a file happen at one moment**, and so does closing the pool.
 //! Others do not see such an operation before it is decided, and never see one that fails. Accesses meanwhile

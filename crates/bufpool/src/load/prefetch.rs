@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use bufpool_policies::{Access, ContextId, PageId, TenantId};
+use bufpool_policies::{Access, ContextId, PageId, TenantId, contained};
 
 use crate::files::shared::FileShared;
 use crate::files::word::LoadingRun;
@@ -194,7 +194,6 @@ impl<'p> Prefetch<'p> {
         let pages = arrivals.iter().map(|arrival| arrival.leases.len()).sum();
         self.pool.counters.prefetch_issued.fetch_add(pages as u64, Ordering::Relaxed);
         let transfers = arrivals.len();
-        self.pool.runs_ahead.fetch_add(transfers, Ordering::SeqCst);
         let asks_tier = |arrival: &mut Arrival| self.pool.tier.is_some() && arrival.leases.len() == 1;
         let alone: Vec<Arrival> = arrivals.extract_if(.., asks_tier).collect();
         let request = |arrival: Arrival| arrival.into_request(self.pool, &io);
@@ -216,7 +215,6 @@ impl<'p> Prefetch<'p> {
         runs: Vec<LoadingRun>,
         admitted: Vec<Admitted>,
     ) -> Vec<Arrival> {
-        let AheadCharge { tenant, context, .. } = charge;
         let mut arrivals = Vec::new();
         let mut admitted = admitted.into_iter();
         for mut run in runs {
@@ -225,7 +223,7 @@ impl<'p> Prefetch<'p> {
                 let mut leases = Vec::with_capacity(pages_max);
                 let mut is_broken = false;
                 for admitted in admitted.by_ref().take(pages_max) {
-                    let emptied = Eviction::of(self.pool).empty(admitted, tenant, Emptying::AtOnce);
+                    let emptied = Eviction::of(self.pool).empty(admitted, charge.tenant, Emptying::AtOnce);
                     let Ok(Emptied::Frame(lease)) = emptied else {
                         is_broken = true;
                         break;
@@ -234,8 +232,7 @@ impl<'p> Prefetch<'p> {
                 }
                 let mut behind = run.split_off(leases.len());
                 if !leases.is_empty() {
-                    let pool = self.pool.me.clone();
-                    arrivals.push(Arrival { pool, run, tenant, context, begun, submitted: begun, leases });
+                    arrivals.push(Arrival::new(self.pool, charge, begun, run, leases));
                 }
                 run = behind.split_off(usize::from(is_broken));
             }
@@ -390,7 +387,8 @@ fn move_mean(mean_ns: &AtomicU64, sample: Duration) {
     mean_ns.store(next, Ordering::Relaxed);
 }
 
-/// Neighbouring pages of a file on their way in, with nobody waiting for them.
+/// Neighbouring pages of a file on their way in, with nobody waiting for them. One of the pool's `runs_ahead`.
+/// Dropped on the way, by a panic, it gives the pages up.
 struct Arrival {
     pool: Weak<PoolShared>,
     run: LoadingRun,
@@ -405,6 +403,19 @@ struct Arrival {
 }
 
 impl Arrival {
+    /// The pages of `run`, in the frames of `leases`.
+    fn new(
+        pool: &PoolShared,
+        charge: AheadCharge,
+        begun: Instant,
+        run: LoadingRun,
+        leases: Vec<FrameLease>,
+    ) -> Self {
+        pool.runs_ahead.fetch_add(1, Ordering::SeqCst);
+        let AheadCharge { tenant, context, .. } = charge;
+        Self { pool: pool.me.clone(), run, tenant, context, begun, submitted: begun, leases }
+    }
+
     fn first(&self) -> u64 {
         self.run.numbers().start
     }
@@ -481,14 +492,15 @@ impl Arrival {
     }
 
     /// The pages are in their frames, but for those at the places `refused`, in order, which will not be.
-    fn arrive(self, pool: &PoolShared, refused: &[usize]) {
+    fn arrive(mut self, pool: &PoolShared, refused: &[usize]) {
         self.land(pool, refused);
-        pool.runs_ahead.fetch_sub(1, Ordering::SeqCst);
+        // It is in flight no longer.
+        drop(self);
         Prefetch::of(pool).carry_out_plans_now();
     }
 
     /// Publishes the pages, and gives up the frames of those at the places `refused`.
-    fn land(mut self, pool: &PoolShared, refused: &[usize]) {
+    fn land(&mut self, pool: &PoolShared, refused: &[usize]) {
         let mut failed = Vec::new();
         // Pages that come in, between those refused, the last ones first.
         let mut parts = Vec::with_capacity(refused.len() + 1);
@@ -508,7 +520,7 @@ impl Arrival {
                 failed.push(self.run.split_off(*at));
                 policy.give_up_frame(self.leases.pop().expect("a frame for each page"), tenant);
             }
-            parts.push((self.run, self.leases));
+            parts.push((self.run.split_off(0), std::mem::take(&mut self.leases)));
             for (run, leases) in parts.iter().rev() {
                 for (number, lease) in run.numbers().zip(leases) {
                     let frame = lease.frame();
@@ -529,6 +541,30 @@ impl Arrival {
         drop(failed);
         pool.frame_may_be_free();
     }
+
+    /// The pages do not come in.
+    fn give_up(&mut self, pool: &PoolShared) {
+        pool.counters.prefetch_failed.fetch_add(self.run.len() as u64, Ordering::Relaxed);
+        let mut policy = pool.policy.lock();
+        self.leases.drain(..).for_each(|lease| policy.give_up_frame(lease, self.tenant));
+        drop(policy);
+        // Outside the lock, since threads that wait for these pages are woken.
+        drop(self.run.split_off(0));
+        pool.frame_may_be_free();
+    }
+}
+
+impl Drop for Arrival {
+    fn drop(&mut self) {
+        // A pool that is gone has no use for frames; the words become absent.
+        let Some(pool) = self.pool.upgrade() else { return };
+        if !self.run.is_empty() {
+            // What has panicked may have left anything behind, in which case the frames are lost.
+            contained(|| self.give_up(&pool));
+        }
+        pool.runs_ahead.fetch_sub(1, Ordering::SeqCst);
+        drop_pool_elsewhere(pool);
+    }
 }
 
 #[cfg(all(test, not(bufpool_loom)))]
@@ -539,6 +575,8 @@ mod tests {
 
     use super::*;
     use crate::io::sim::SimDevice;
+    use crate::tier::loses::Loses;
+    use crate::tier::{TierAdmit, TierPolicy};
     use crate::{FileOptions, Pool, PoolOptions};
 
     /// Notes the pages that are awaited, and how often it is asked for plans.
@@ -593,16 +631,7 @@ mod tests {
             let admitted = prefetch.admit_ahead(charge, &file.shared, [number].into_iter()).remove(0);
             let emptied = Eviction::of(&tenant.pool).empty(admitted, charge.tenant, Emptying::AtOnce);
             let Ok(Emptied::Frame(lease)) = emptied else { panic!("frames are free") };
-            tenant.pool.runs_ahead.fetch_add(1, Ordering::SeqCst);
-            Arrival {
-                pool: tenant.pool.me.clone(),
-                run: runs.unwrap().remove(0),
-                tenant: charge.tenant,
-                context: charge.context,
-                begun: Instant::now(),
-                submitted: Instant::now(),
-                leases: vec![lease],
-            }
+            Arrival::new(&tenant.pool, charge, Instant::now(), runs.unwrap().remove(0), vec![lease])
         };
         arrival(3).arrive(&tenant.pool, &[]);
         assert_eq!(*awaited.lock().unwrap(), []);
@@ -622,6 +651,25 @@ mod tests {
             [Access { tenant, context, file: file.shared.id, page, creates: false }]
         );
     }
+
+    #[test]
+    fn a_prefetch_that_is_lost_is_counted_as_failed_and_its_frame_is_free() {
+        let device = SimDevice::new(1);
+        device.put("data", &[0; 60 * 4096]);
+        let options = PoolOptions::new().frames(32).page_bytes(4096).threads_max(8).read_ahead(false);
+        let options = options.tier(Arc::new(Loses), TierPolicy::Demote, TierAdmit::All);
+        let pool = options.open_on(&device).unwrap();
+        let file = pool.open_file("data", FileOptions::new()).unwrap();
+        let free = pool.shared().policy.lock().free.len();
+        for number in 0..60 {
+            assert_eq!(pool.default_tenant().prefetch([file.page(number)]), 1);
+        }
+        assert_eq!(pool.shared().policy.lock().free.len(), free);
+        assert_eq!(pool.shared().runs_ahead.load(Ordering::SeqCst), 0);
+        assert_eq!((pool.stats().prefetch_issued, pool.stats().prefetch_failed), (60, 60));
+        pool.check_invariants();
+    }
+
     /// Carried out within each other, plans would want ever more stack.
     #[test]
     fn plans_that_are_made_while_plans_are_carried_out_wait() {

@@ -47,6 +47,8 @@ mod file;
 mod gauge;
 mod hash;
 pub(crate) mod link;
+#[cfg(all(test, not(bufpool_loom)))]
+pub(crate) mod loses;
 mod memory;
 mod questions;
 mod stats;
