@@ -4,6 +4,7 @@
 
 mod common;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use bufpool::sim::{SimFailure, SimFault};
@@ -278,6 +279,29 @@ fn the_iterator_may_read_what_it_has_named() {
         assert_eq!(tenant.prefetch(pages), 1);
         settled(&pool);
     });
+}
+
+/// An iterator that panics leaves what was begun, and nothing else.
+#[test]
+fn an_iterator_that_panics_leaves_the_other_pages_absent() {
+    let device = stamped_device(400);
+    let (pool, file) = open_on(half().frames(1_000), &device);
+    let tenant = pool.default_tenant();
+    let pages = (0..400).map(|number| if number < 300 { file.page(number) } else { panic!("in the middle") });
+    assert!(catch_unwind(AssertUnwindSafe(|| tenant.prefetch(pages))).is_err());
+    assert_eq!(settled(&pool).prefetch_issued, 256);
+    assert_eq!(tenant.prefetch((0..400).map(|number| file.page(number))), 144);
+    settled(&pool);
+}
+
+#[test]
+fn pages_of_another_pools_file_are_passed_over() {
+    let device = stamped_device(4);
+    let (pool, file) = open_on(half(), &device);
+    let (_other_pool, other) = open_on(half(), &stamped_device(4));
+    let pages = [other.page(0), file.page(1), other.page(2), other.page(3), file.page(3)];
+    assert_eq!(pool.default_tenant().prefetch(pages), 2);
+    settled(&pool);
 }
 
 /// A number that no file can have names no page of another file.

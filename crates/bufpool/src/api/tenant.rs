@@ -179,14 +179,20 @@ macro_rules! access_functions {
         }
 
         /// Begins to read pages that will be needed soon, and returns how many reads were begun. Takes the
-        /// policy lock, and waits for neither latches nor I/O. Pages that are in memory, on their way, or
-        /// beyond their file's end are passed over.
+        /// policy lock, and waits for neither latches nor I/O. Pages that are in memory, on their way, beyond
+        /// their file's end, or of a file of another pool are passed over.
         ///
         /// Ends early when pages that nobody has accessed yet fill `prefetch_limit_percent` of the frames the
         /// tenant may own, when clean frames are scarce, and after 65,536 pages. A prefetch is no access. The
         /// first access to such a page is a hit, and is counted in
         /// [`prefetch_used`](crate::stats::Stats::prefetch_used) too. A read that fails is counted; the
         /// access that needs the page reads it again and gets the error. Does nothing in deterministic mode.
+        ///
+        /// # Panics
+        ///
+        /// If the iterator does. The pages that it named are read as far as they were begun: it is asked for
+        /// at most 256 pages of one file before their reads begin. The others stay absent, and the pool is as
+        /// before.
         ///
         /// ```
         /// # fn run(tenant: &bufpool::Tenant, file: &bufpool::File) {

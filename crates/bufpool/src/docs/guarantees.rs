@@ -469,9 +469,10 @@
 //! * Ground: options are compared when a file without handles is opened.
 //! * Tests: `errors::a_file_without_handles_is_not_given_back_with_other_options`.
 //!
-//! **The iterator of a prefetch may use the pool**, the pages included that it has named.
+//! **The iterator of a prefetch may use the pool**, the pages included that it has named, and may panic.
 //! * Ground: it is asked for all pages of a batch before the first is claimed.
-//! * Tests: `prefetch::the_iterator_may_read_what_it_has_named`.
+//! * Tests: `prefetch::the_iterator_may_read_what_it_has_named`,
+//!   `prefetch::an_iterator_that_panics_leaves_the_other_pages_absent`.
 //!
 //! **Read-ahead does not switch itself off.** Inner pages among the leaves of a scan, round after round,
 //! leave it as it is, and a stream that was wasteful earns its credit again.
