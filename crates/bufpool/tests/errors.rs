@@ -40,11 +40,23 @@ fn options_out_of_range_are_refused() {
     impl bufpool::engine::Recorder for Deaf {
         fn record(&mut self, _: bufpool::engine::Event<'_>) {}
     }
-    assert_eq!(kind(small().threads_max(0).open()), ErrorKind::InvalidOptions);
-    assert_eq!(kind(small().dirty_limit_percent(0).open()), ErrorKind::InvalidOptions);
-    assert_eq!(kind(small().dirty_limit_percent(101).open()), ErrorKind::InvalidOptions);
-    assert_eq!(kind(small().reserve_high_frames(0).open()), ErrorKind::InvalidOptions);
-    assert_eq!(kind(small().reserve_high_frames(u32::MAX).open()), ErrorKind::InvalidOptions);
+    let refused = [
+        (small().threads_max(0), "threads_max is 0, expected at least 1"),
+        (small().program_fuel(0), "program_fuel is 0, expected at least 1 step"),
+        (small().dirty_limit_percent(0), "dirty_limit_percent is 0, expected from 1 to 100"),
+        (small().dirty_limit_percent(101), "dirty_limit_percent is 101, expected from 1 to 100"),
+        (small().prefetch_limit_percent(51), "prefetch_limit_percent is 51, expected from 0 to 50"),
+        (small().hint_limit_percent(91), "hint_limit_percent is 91, expected from 0 to 90"),
+        (small().io_depth(4_097), "io_depth is 4097, expected from 1 to 4096"),
+        (small().saturation_depth(0), "saturation_depth is 0, expected from 1 to 4096"),
+        (small().reserve_high_frames(0), "reserve_high_frames is 0, expected from 1 to 1048576"),
+        (small().reserve_high_frames(1 << 21), "reserve_high_frames is 2097152, expected from 1 to 1048576"),
+    ];
+    for (options, message) in refused {
+        let error = options.open().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidOptions);
+        assert!(error.to_string().contains(message), "{error}");
+    }
     assert_eq!(kind(small().reserve_high_frames(8).reserve_low_frames(8).open()), ErrorKind::InvalidOptions);
     assert_eq!(kind(deterministic().reserve_high_frames(8).open()), ErrorKind::InvalidOptions);
     assert_eq!(kind(deterministic().reserve_low_frames(1).open()), ErrorKind::InvalidOptions);

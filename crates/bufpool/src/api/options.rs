@@ -421,17 +421,20 @@ impl PoolOptions {
         }
         let invalid = |message: &str| Err(Error::new(ErrorKind::InvalidOptions, "open pool", message));
         check_dirty_limit(self.dirty_limit_percent, "open pool")?;
-        if self.prefetch_limit_percent > 50 {
-            return invalid("prefetch_limit_percent must be from 0 to 50");
+        let limits = [
+            ("prefetch_limit_percent", self.prefetch_limit_percent, 50),
+            ("hint_limit_percent", self.hint_limit_percent, 90),
+        ];
+        for (name, percent, most) in limits {
+            if percent > most {
+                return invalid(&format!("{name} is {percent}, expected from 0 to {most}"));
+            }
         }
         if self.threads_max == 0 {
-            return invalid("threads_max must be at least 1");
+            return invalid("threads_max is 0, expected at least 1");
         }
         if self.program_fuel_steps == Some(0) {
             return invalid("program_fuel is 0, expected at least 1 step");
-        }
-        if self.hint_limit_percent > 90 {
-            return invalid("hint_limit_percent must be from 0 to 90");
         }
         for (name, depth) in [("io_depth", self.io_depth), ("saturation_depth", self.saturation_depth)] {
             if !(1..=DEPTH_MAX).contains(&depth) {
@@ -533,7 +536,7 @@ pub(crate) fn check_dirty_limit(percent: u8, operation: &'static str) -> Result<
     if (1..=100).contains(&percent) {
         return Ok(());
     }
-    let message = format!("dirty_limit_percent is {percent}, expected 1 to 100");
+    let message = format!("dirty_limit_percent is {percent}, expected from 1 to 100");
     Err(Error::new(ErrorKind::InvalidOptions, operation, message))
 }
 
