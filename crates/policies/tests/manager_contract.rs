@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use bufpool_policies::{
     Access, Admission, Allocation, Claims, ContextId, Directory, DirectoryOptions, FileId, FrameId,
-    ManagerKind, PageId, TenantId,
+    ManagerKind, PageId, TenantId, UnknownManager,
 };
 use proptest::prelude::*;
 
@@ -213,5 +213,7 @@ fn managers_are_found_by_name() {
     for kind in ManagerKind::ALL {
         assert_eq!(kind.name().parse(), Ok(kind));
     }
-    assert!("lru".parse::<ManagerKind>().unwrap_err().contains("expected one of the managers amp"));
+    let unknown = "lru".parse::<ManagerKind>().unwrap_err();
+    assert_eq!(unknown, UnknownManager { name: "lru".to_owned() });
+    assert!(unknown.to_string().starts_with("unknown manager \"lru\"; known are amp, amp+, "), "{unknown}");
 }

@@ -105,7 +105,7 @@ fn is_tagged(name: &str) -> bool {
 ///
 /// If a list, trace or baseline cannot be read, a trace is on two lists, or a policy is not known.
 pub fn run(args: &GradeArgs, common: &Common) -> Result<()> {
-    let policies: Vec<Policy> = args.policy.iter().map(Named::find).collect::<Result<_>>()?;
+    let policies: Vec<Policy> = args.policy.iter().map(Named::find).collect::<Result<_, _>>()?;
     let (lists, recorded) = args.graded.read()?;
     let mut table = Table::new(if args.points { &POINT_COLUMNS } else { &COLUMNS });
     for (name, paths) in lists {

@@ -76,7 +76,7 @@ const COLUMNS: [&str; 9] = [
 ///
 /// If a policy is not known or cannot be played.
 pub fn run(args: &PhasesArgs, common: &Common) -> Result<()> {
-    let policies: Vec<Policy> = args.policy.iter().map(Named::find).collect::<Result<_>>()?;
+    let policies: Vec<Policy> = args.policy.iter().map(Named::find).collect::<Result<_, _>>()?;
     let seeds = (args.seeds.last - args.seeds.first + 1) as usize;
     let bar = progress::bar("playing phases", seeds as u64, "streams");
     let points = parallel::map(seeds, common.jobs(), |number| {

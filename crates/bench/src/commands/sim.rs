@@ -19,7 +19,7 @@ use crate::output::progress;
 use crate::output::{Cell, Table, WholeFile, unwritable};
 use crate::parallel;
 use crate::simulate::machine::{MachineOptions, MachinePolicy};
-use crate::simulate::{self, By, Counts, NextUses, Outcome, Policy, Setup, SimError};
+use crate::simulate::{self, By, Counts, NextUses, Outcome, Policy, Setup, SimError, UnknownPolicy};
 use crate::trace::{Input, LoadOptions, Size, Trace};
 
 /// Arguments of `bufbench sim`.
@@ -119,8 +119,8 @@ impl Named {
     /// # Errors
     ///
     /// If there is no such policy.
-    pub fn find<P: FromStr<Err = String>>(&self) -> Result<P> {
-        self.0.parse().map_err(anyhow::Error::msg)
+    pub fn find<P: FromStr<Err = UnknownPolicy>>(&self) -> Result<P, UnknownPolicy> {
+        self.0.parse()
     }
 
     /// The policy of the simulator, and the file of the program if it is one.
@@ -145,7 +145,8 @@ impl FromStr for Named {
             Ok(Self(name.to_owned()))
         } else {
             let found = name.parse::<Policy>().map(|_| Self(name.to_owned()));
-            found.map_err(|expected| format!("{expected}, or program:FILE, or fifo2-sp+program:FILE"))
+            found
+                .map_err(|unknown| format!("{unknown}; program:FILE and fifo2-sp+program:FILE name programs"))
         }
     }
 }

@@ -32,7 +32,7 @@ const COLUMNS: [&str; 13] = [
 ///
 /// If a trace cannot be read or is malformed, or cannot be played on a machine.
 pub fn run(args: &SimArgs, machine: &MachineOptions, common: &Common) -> Result<()> {
-    let policies: Vec<MachinePolicy> = args.policy.iter().map(Named::find).collect::<Result<_>>()?;
+    let policies: Vec<MachinePolicy> = args.policy.iter().map(Named::find).collect::<Result<_, _>>()?;
     let mut table = Table::new(&COLUMNS);
     for path in &args.traces {
         let trace = load(path, args)?;

@@ -52,7 +52,7 @@ const COLUMNS: [&str; 8] =
 /// If a policy is not known or, in a pool, is neither lru-sp nor a manager; as those of the simulator and the
 /// pool.
 pub fn run(args: &TenantsArgs, common: &Common) -> Result<()> {
-    let policies: Vec<Policy> = args.policy.iter().map(Named::find).collect::<Result<_>>()?;
+    let policies: Vec<Policy> = args.policy.iter().map(Named::find).collect::<Result<_, _>>()?;
     let mut table = Table::new(&COLUMNS);
     if args.only != Some(Part::Pool) {
         push_simulated(&mut table, args, &policies, common.seed)?;

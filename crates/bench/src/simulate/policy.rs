@@ -5,6 +5,7 @@ use std::str::FromStr;
 use bufpool_policies::classic::PolicyKind;
 use bufpool_policies::{Allocation, ManagerKind};
 
+use super::unknown_policy::UnknownPolicy;
 use super::variant::Variant;
 
 /// What decides which block goes.
@@ -60,12 +61,13 @@ impl Policy {
 }
 
 impl FromStr for Policy {
-    type Err = String;
+    type Err = UnknownPolicy;
 
-    fn from_str(name: &str) -> Result<Self, String> {
-        Self::all().find(|policy| policy.name() == name).ok_or_else(|| {
-            let known: Vec<&str> = Self::all().map(Self::name).collect();
-            format!("expected one of the policies {}", known.join(" "))
+    fn from_str(name: &str) -> Result<Self, UnknownPolicy> {
+        Self::all().find(|policy| policy.name() == name).ok_or_else(|| UnknownPolicy {
+            name: name.to_owned(),
+            kind: "policies",
+            known: Self::all().map(Self::name).collect(),
         })
     }
 }

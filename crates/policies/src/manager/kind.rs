@@ -106,12 +106,26 @@ impl fmt::Display for ManagerKind {
 }
 
 impl FromStr for ManagerKind {
-    type Err = String;
+    type Err = UnknownManager;
 
-    fn from_str(name: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| {
-            let known = Self::ALL.map(Self::name);
-            format!("expected one of the managers {}", known.join(" "))
-        })
+    fn from_str(name: &str) -> Result<Self, UnknownManager> {
+        let known = Self::ALL.into_iter().find(|kind| kind.name() == name);
+        known.ok_or_else(|| UnknownManager { name: name.to_owned() })
     }
 }
+
+/// A name that no [`ManagerKind`] has.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnknownManager {
+    /// The name as it was given.
+    pub name: String,
+}
+
+impl fmt::Display for UnknownManager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known = ManagerKind::ALL.map(ManagerKind::name).join(", ");
+        write!(f, "unknown manager {:?}; known are {known}", self.name)
+    }
+}
+
+impl std::error::Error for UnknownManager {}

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use bufpool_policies::hints::CostModel;
 
 use super::disk::{Queue, ServiceTimes};
+use crate::simulate::UnknownPolicy;
 use crate::trace::microseconds;
 
 /// Disks that a machine may have.
@@ -130,12 +131,13 @@ impl MachinePolicy {
 }
 
 impl FromStr for MachinePolicy {
-    type Err = String;
+    type Err = UnknownPolicy;
 
-    fn from_str(name: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|policy| policy.name() == name).ok_or_else(|| {
-            let known = Self::ALL.map(Self::name);
-            format!("expected one of the policies of a machine, {}, found `{name}`", known.join(" "))
+    fn from_str(name: &str) -> Result<Self, UnknownPolicy> {
+        Self::ALL.into_iter().find(|policy| policy.name() == name).ok_or_else(|| UnknownPolicy {
+            name: name.to_owned(),
+            kind: "policies of a machine:",
+            known: Self::ALL.map(Self::name).into(),
         })
     }
 }
@@ -202,6 +204,7 @@ mod tests {
             let message = text.parse::<MachineOptions>().unwrap_err();
             assert!(message.contains(expected), "{text}: {message}");
         }
-        assert!("opt".parse::<MachinePolicy>().unwrap_err().contains("lru lru-sp tip2 aggressive horizon"));
+        let unknown = "opt".parse::<MachinePolicy>().unwrap_err();
+        assert_eq!(unknown.known, ["lru", "lru-sp", "tip2", "aggressive", "horizon"]);
     }
 }
