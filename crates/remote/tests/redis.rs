@@ -523,7 +523,7 @@ fn a_server_that_comes_later_is_used() {
 
 #[test]
 fn answers_that_nobody_expects_are_misses() {
-    for answers in Answers::ALL {
+    for answers in Answers::MISSES {
         let server = FakeServer::start(answers);
         for policy in [TierPolicy::Demote, ADAPT, TierPolicy::Promote] {
             let device = slow_device();
@@ -540,12 +540,34 @@ fn answers_that_nobody_expects_are_misses() {
                 tier.wrong > 0 || tier.timed_out > 0 || tier.report.failures > 0,
                 "{answers:?}: {tier:?}"
             );
-            assert_eq!(tier.report.note.contains("it is not used"), answers == Answers::TooOld, "{tier:?}");
+            let note = &tier.report.note;
+            assert_eq!(note.contains("it is not used"), answers == Answers::TooOld, "{tier:?}");
+            assert_eq!(note.contains("refuses questions"), answers == Answers::Refusal, "{tier:?}");
             pool.check_invariants();
             drop(file);
             pool.close().unwrap();
         }
         assert!(server.connections() > 0);
+    }
+}
+
+/// A server that does not say what it is may keep pages all the same, and the report does not deny it.
+#[test]
+fn a_server_that_says_nothing_of_itself_is_used() {
+    for (answers, why) in [
+        (Answers::InfoRefused, "does not say what it is: NoPerm: this user may not run INFO"),
+        (Answers::InfoNumber, "does not say what it is: its answer to INFO is no text"),
+    ] {
+        let server = FakeServer::start(answers);
+        let device = slow_device();
+        let pool = open(&server.url(), ADAPT, &device);
+        let file = shared(&pool, 1);
+        turn_over(&pool, &file, 1);
+        read_each(&pool, &file, 0..PAGES, 1);
+        let tier = stats(&pool);
+        assert!(tier.hits > 0, "{tier:?}");
+        let note = &tier.report.note;
+        assert!(note.contains(why) && !note.contains("not reached"), "{note}");
     }
 }
 

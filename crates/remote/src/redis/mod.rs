@@ -275,11 +275,9 @@ impl Tier for RedisTier {
         if let Some(server) = &server {
             let _ = write!(note, ", {server}");
         }
-        let rests = shared.rests().or_else(|| server.is_none().then_some("not reached"));
         let is_too_old = server.as_ref().is_some_and(|server| !server.is_new_enough());
-        if let Some(rests) = rests.filter(|_| !is_too_old) {
-            let error = shared.last_error.lock();
-            let _ = write!(note, "; {rests}: {}", error.as_deref().unwrap_or("it says nothing of itself"));
+        if let Some(trouble) = shared.trouble().filter(|_| !is_too_old) {
+            let _ = write!(note, "; {trouble}");
         }
         let mut report = TierReport::new(note);
         if let Some(server) = &server {

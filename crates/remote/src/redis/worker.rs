@@ -49,12 +49,21 @@ pub(super) struct Shared {
     pub places: Mutex<Places>,
     /// As it was asked last.
     pub server: Mutex<Option<Server>>,
+    /// Why the server that is reached does not say what it is.
+    pub no_info: Mutex<Option<String>>,
     /// Whether the server is there.
     reach: Mutex<Breaker>,
     /// Whether it takes pages.
     room: Mutex<Breaker>,
     pub failures: AtomicU64,
-    pub last_error: Mutex<Option<String>>,
+    last_error: Mutex<Option<LastError>>,
+}
+
+/// The error that came last.
+struct LastError {
+    text: String,
+    /// The server itself said so.
+    is_answer: bool,
 }
 
 /// A connection that is in use.
@@ -121,6 +130,7 @@ impl Shared {
             page_bytes,
             places: Mutex::new(places),
             server: Mutex::default(),
+            no_info: Mutex::default(),
             reach: Mutex::default(),
             room: Mutex::default(),
             failures: AtomicU64::new(0),
@@ -138,13 +148,22 @@ impl Shared {
         self.room.lock().lets_pass(now, PATIENCE) && self.may_take(now)
     }
 
-    /// Why nothing is sent at present, if so.
-    pub fn rests(&self) -> Option<&'static str> {
-        match (self.reach.lock().is_closed(), self.room.lock().is_closed()) {
-            (true, _) => Some("not reached"),
-            (false, true) => Some("takes no pages"),
-            (false, false) => None,
-        }
+    /// Why nothing is sent at present, or why it is not known what the server is.
+    pub fn trouble(&self) -> Option<String> {
+        let (is_unreached, is_full) = (self.reach.lock().is_closed(), self.room.lock().is_closed());
+        let (no_info, is_unknown) = (self.no_info.lock().clone(), self.server.lock().is_none());
+        let last = self.last_error.lock();
+        let (error, is_answer) =
+            last.as_ref().map_or(("no error yet", false), |last| (last.text.as_str(), last.is_answer));
+        let what = match no_info {
+            _ if is_unreached && is_answer => "refuses questions",
+            _ if is_unreached => "not reached",
+            _ if is_full => "takes no pages",
+            Some(why) => return Some(format!("does not say what it is: {why}")),
+            None if is_unknown => "not reached",
+            None => return None,
+        };
+        Some(format!("{what}: {error}"))
     }
 
     async fn connect(&self) -> Option<Line> {
@@ -173,10 +192,14 @@ impl Shared {
                 }
                 self.places.lock().learn(&server, Instant::now());
                 *self.server.lock() = Some(server);
+                *self.no_info.lock() = None;
             }
-            Ok(None) => {}
+            Ok(None) => *self.no_info.lock() = Some("its answer to INFO is no text".to_owned()),
             // A user without the right to ask may have that to get and set.
-            Err(error) if is_answer(&error) => self.note(&error),
+            Err(error) if is_answer(&error) => {
+                self.note(&error);
+                *self.no_info.lock() = Some(error.to_string());
+            }
             Err(error) => {
                 line.is_broken.store(true, Ordering::Relaxed);
                 self.unreached(&error);
@@ -240,12 +263,13 @@ impl Shared {
 
     fn unreached(&self, error: &RedisError) {
         self.note(error);
+        *self.no_info.lock() = None;
         self.reach.lock().failed(Instant::now());
     }
 
     fn note(&self, error: &RedisError) {
         self.failures.fetch_add(1, Ordering::Relaxed);
-        *self.last_error.lock() = Some(error.to_string());
+        *self.last_error.lock() = Some(LastError { text: error.to_string(), is_answer: is_answer(error) });
     }
 
     /// The parts of what the server keeps.

@@ -34,10 +34,15 @@ pub enum Answers {
     Refusal,
     /// It is of a version without the commands that are needed.
     TooOld,
+    /// What is expected, but that the user may not ask what the server is.
+    InfoRefused,
+    /// What is expected, but that what the server is comes as a number.
+    InfoNumber,
 }
 
 impl Answers {
-    pub const ALL: [Self; 12] = [
+    /// Those of a server that has no page.
+    pub const MISSES: [Self; 12] = [
         Self::Garbage,
         Self::OtherKind,
         Self::Half,
@@ -98,6 +103,8 @@ fn serve(mut stream: TcpStream, answers: Answers, kept: &Mutex<Vec<Vec<u8>>>) ->
         let version = if answers == Answers::TooOld { "6.0.16" } else { "7.0.15" };
         let answer = match (name.as_str(), answers) {
             ("CLIENT", _) => b"+OK\r\n".to_vec(),
+            ("INFO", Answers::InfoRefused) => b"-NOPERM this user may not run INFO\r\n".to_vec(),
+            ("INFO", Answers::InfoNumber) => b":7\r\n".to_vec(),
             ("INFO", _) => bulk(format!("redis_version:{version}\r\n").as_bytes()),
             (_, Answers::Garbage) => b"\0\x7f{}\r\nNo command\r\n".to_vec(),
             (_, Answers::OtherKind) => b"*2\r\n:1\r\n+OK\r\n".to_vec(),
@@ -118,6 +125,12 @@ fn serve(mut stream: TcpStream, answers: Answers, kept: &Mutex<Vec<Vec<u8>>>) ->
                 let mut copy = kept_copy(&words[1], &kept.lock(), true);
                 copy.iter_mut().last().into_iter().for_each(|byte| *byte ^= 1);
                 bulk(&copy)
+            }
+            ("GETDEL" | "GETEX", Answers::InfoRefused | Answers::InfoNumber) => {
+                match kept_copy(&words[1], &kept.lock(), true) {
+                    copy if copy.is_empty() => b"$-1\r\n".to_vec(),
+                    copy => bulk(&copy),
+                }
             }
             (_, Answers::OtherPage) => bulk(&kept_copy(&words[1], &kept.lock(), false)),
             _ => b"$-1\r\n".to_vec(),
