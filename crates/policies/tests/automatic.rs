@@ -506,7 +506,7 @@ fn tenants_in_the_commons_share_its_manager() {
         |tenant| shared.frame_of.keys().filter(|page| (page.0 < 1000) == (tenant == other)).count() as u32;
     assert_eq!(held, [other, DEFAULT_TENANT].map(pages));
     let mut streams = [0; 3];
-    shared.directory.common_streams(&mut |_| streams[0] += 1);
+    shared.directory.streams_from(None, 0, usize::MAX, &mut |_| streams[0] += 1);
     shared.directory.streams(other, &mut |_| streams[1] += 1);
     alone.directory.streams(DEFAULT_TENANT, &mut |_| streams[2] += 1);
     assert_eq!(streams, [2, 0, 2]);

@@ -534,13 +534,8 @@ impl Directory {
         self.streams_from(Some(tenant), 0, usize::MAX, show);
     }
 
-    /// As [`streams`](Self::streams), of the manager of the commons.
-    pub fn common_streams(&self, show: &mut dyn FnMut(&StreamReport)) {
-        self.streams_from(None, 0, usize::MAX, show);
-    }
-
-    /// As [`streams`](Self::streams), or for none as [`common_streams`](Self::common_streams), of `count`
-    /// streams from the one with number `first` on. Returns whether there may be more. Costs O(`count`).
+    /// As [`streams`](Self::streams), or for no tenant of the manager of the commons: `count` streams from
+    /// the one with number `first` on. Returns whether there may be more. Costs O(`count`).
     pub fn streams_from(
         &self,
         tenant: Option<TenantId>,

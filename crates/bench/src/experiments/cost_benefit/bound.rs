@@ -144,7 +144,8 @@ impl Problem<'_> {
     }
 
     /// As [`best`](Self::best), over all schedules: any missing block may be fetched in place of any other.
-    pub fn best_of_all(&self, at_most: u32) -> u32 {
+    #[cfg(test)]
+    fn best_of_all(&self, at_most: u32) -> u32 {
         let mut best = at_most;
         let start = State { next: 0, resident: 0, fetching: None };
         self.search(start, 0, &mut best, &|problem, state| problem.all_started(state));
@@ -213,6 +214,7 @@ impl Problem<'_> {
     }
 
     /// With any fetch begun.
+    #[cfg(test)]
     fn all_started(&self, state: &State) -> Vec<State> {
         if state.fetching.is_some() {
             return Vec::new();
