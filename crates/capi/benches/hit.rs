@@ -38,16 +38,16 @@ fn opened<T>(open: impl FnOnce(*mut *mut T) -> bufpool_status) -> *mut T {
 
 impl ByC {
     fn new(path: &str) -> Self {
-        // SAFETY: options of zeros are valid.
+        // SAFETY: numbers, flags and pointers, all of which may be zero; such options are the defaults.
         let mut options: bufpool_pool_options = unsafe { std::mem::zeroed() };
         options.frames = 2 * PAGES as u32;
-        // SAFETY: all pointers are to what lives during the calls; handles are kept until the program ends.
+        // SAFETY: the options and the place for the handle live during the call.
         let pool: *mut bufpool_pool = opened(|place| unsafe { bufpool_pool_open(&options, place) });
         let path = std::ffi::CString::new(path).unwrap();
         let how = bufpool_file_options { create: false, read_only: true, bytes: false, tag: 0 };
-        // SAFETY: as before.
+        // SAFETY: the name, the options and the place live during the call, and no handle is ever freed.
         let file = opened(|place| unsafe { bufpool_file_open(pool, path.as_ptr(), &how, place) });
-        // SAFETY: as before.
+        // SAFETY: the place lives during the call, and no handle is ever freed.
         let tenant = opened(|place| unsafe { bufpool_tenant_default(pool, place) });
         Self { file, tenant }
     }
@@ -63,11 +63,11 @@ impl ByC {
             // SAFETY: handles live, and the guard stays where it is until it is released.
             let status = unsafe { read(self.tenant, self.file, at * 7 % PAGES, site, guard.as_mut_ptr()) };
             assert_eq!(status, bufpool_status::BUFPOOL_OK);
-            // SAFETY: granted above.
+            // SAFETY: the call has written it, as it has returned `BUFPOOL_OK`.
             let guard = unsafe { guard.assume_init_mut() };
-            // SAFETY: the page's first byte, while it is latched.
+            // SAFETY: a page's first byte, which nobody writes while the guard is held.
             sum += u64::from(unsafe { *guard.bytes });
-            // SAFETY: granted above, in this thread.
+            // SAFETY: a guard that this thread was granted above, and does not use again.
             unsafe { release(guard) };
         }
         sum

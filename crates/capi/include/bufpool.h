@@ -4,6 +4,9 @@
 // Nothing has changed then but what the function says. A null pointer where one is expected is
 // BUFPOOL_INVALID_ARGUMENT. Outputs are written only with BUFPOOL_OK, or as the function says. Handles may be used
 // by any thread, several at a time; a guard stays with the thread that has it.
+//
+// What a pointer is to stays valid until the call returns: a handle that a function has given and nobody has freed,
+// text that ends with a zero, room for an output, which nobody else uses meanwhile. Nobody changes inputs meanwhile.
 
 #ifndef BUFPOOL_H
 #define BUFPOOL_H

@@ -38,11 +38,11 @@ pub unsafe extern "C" fn bufpool_file_open(
     file: *mut *mut bufpool_file,
 ) -> bufpool_status {
     guarded(|| {
-        // SAFETY: the caller's promise, here and below.
+        // SAFETY: the header asks the caller for null, or a live handle, and null, or room for the output.
         let (pool, place) = unsafe { of_and_out(pool, "pool", file, "file") }?;
-        // SAFETY: as before.
+        // SAFETY: the header asks the caller for null, or text that ends in a zero.
         let path = unsafe { path(name) }?;
-        // SAFETY: as before.
+        // SAFETY: the header asks the caller for null, or options.
         let how = unsafe { options.as_ref() }.map_or_else(FileOptions::new, |options| {
             let how = FileOptions::new().create(options.create).read_only(options.read_only);
             how.bytes(options.bytes).tag(options.tag)
@@ -61,7 +61,7 @@ pub unsafe extern "C" fn bufpool_file_open(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bufpool_file_free(file: *mut bufpool_file) {
     guarded(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: this function asks the caller for null, or a handle that is not used again.
         unsafe { free(file) };
         Ok(())
     });
@@ -74,7 +74,7 @@ pub unsafe extern "C" fn bufpool_file_free(file: *mut bufpool_file) {
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bufpool_file_close(file: *const bufpool_file) -> bufpool_status {
-    // SAFETY: the caller's promise.
+    // SAFETY: the header asks the caller for null, or a live handle.
     guarded(|| Ok(unsafe { of(file, "file") }?.file.clone().close()?))
 }
 
@@ -85,7 +85,7 @@ pub unsafe extern "C" fn bufpool_file_close(file: *const bufpool_file) -> bufpoo
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bufpool_file_flush(file: *const bufpool_file) -> bufpool_status {
-    // SAFETY: the caller's promise.
+    // SAFETY: the header asks the caller for null, or a live handle.
     guarded(|| Ok(unsafe { of(file, "file") }?.file.flush()?))
 }
 
@@ -101,11 +101,11 @@ pub unsafe extern "C" fn bufpool_file_extend(
     first: *mut u64,
 ) -> bufpool_status {
     guarded(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the header asks the caller for null, or a live handle.
         let file = unsafe { of(file, "file") }?;
         let added = file.file.extend(pages)?;
         if !first.is_null() {
-            // SAFETY: as before.
+            // SAFETY: not null, for which the header asks the caller for room for the output.
             unsafe { first.write(added.start) };
         }
         Ok(())
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn bufpool_file_extend(
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bufpool_file_truncate(file: *const bufpool_file, pages: u64) -> bufpool_status {
-    // SAFETY: the caller's promise.
+    // SAFETY: the header asks the caller for null, or a live handle.
     guarded(|| Ok(unsafe { of(file, "file") }?.file.truncate(pages)?))
 }
 
@@ -130,7 +130,7 @@ pub unsafe extern "C" fn bufpool_file_truncate(file: *const bufpool_file, pages:
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bufpool_file_pages(file: *const bufpool_file) -> u64 {
-    // SAFETY: the caller's promise.
+    // SAFETY: the header asks the caller for null, or a live handle.
     unsafe { file.as_ref() }.map_or(0, |file| file.file.pages())
 }
 
@@ -141,7 +141,7 @@ pub unsafe extern "C" fn bufpool_file_pages(file: *const bufpool_file) -> u64 {
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bufpool_file_bytes(file: *const bufpool_file) -> u64 {
-    // SAFETY: the caller's promise.
+    // SAFETY: the header asks the caller for null, or a live handle.
     unsafe { file.as_ref() }.map_or(0, |file| file.file.byte_len())
 }
 
@@ -152,6 +152,6 @@ pub unsafe extern "C" fn bufpool_file_bytes(file: *const bufpool_file) -> u64 {
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bufpool_file_set_bytes(file: *const bufpool_file, bytes: u64) -> bufpool_status {
-    // SAFETY: the caller's promise.
+    // SAFETY: the header asks the caller for null, or a live handle.
     guarded(|| Ok(unsafe { of(file, "file") }?.file.set_byte_len(bytes)?))
 }

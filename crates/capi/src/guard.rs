@@ -70,7 +70,7 @@ pub(crate) trait Held: Sized {
             kind: Self::KIND,
             held: [MaybeUninit::uninit(); BUFPOOL_GUARD_WORDS],
         });
-        // SAFETY: large and aligned enough, as checked above.
+        // SAFETY: `held` is large and aligned enough for it, as checked above, and nobody else refers to it.
         unsafe { place.held.as_mut_ptr().cast::<Self>().write(self) };
     }
 }
@@ -148,12 +148,13 @@ unsafe fn grant<'a, H: Held>(
     access: impl FnOnce(At<'a>, ClassedPage<'a>) -> bufpool::Result<H>,
 ) -> bufpool_status {
     guarded(|| {
-        // SAFETY: the caller's promise, here and below.
+        // SAFETY: the header asks the caller for null, or live handles, and `bufpool_guard` that these stay
+        // until the guard is released, which is `'a`.
         let (tenant, file): (&'a bufpool_tenant, &'a bufpool_file) =
             unsafe { both(tenant, "tenant", file, "file") }?;
-        // SAFETY: as before.
+        // SAFETY: the header asks the caller for null, or a static site of `BUFPOOL_SITE`.
         let site = unsafe { site(from) }?;
-        // SAFETY: as before.
+        // SAFETY: the header asks the caller for null, or room for a guard.
         let place = unsafe { out(guard, "guard") }?;
         access(tenant.tenant.at(site), classed(file, page))?.give(place);
         Ok(())
@@ -179,10 +180,10 @@ pub unsafe extern "C" fn bufpool_read(
     from: *mut bufpool_site,
     guard: *mut bufpool_guard,
 ) -> bufpool_status {
-    // SAFETY: the caller's promise.
+    // SAFETY: what it asks of its pointers this function asks of the caller.
     match unsafe { read_in_passing(tenant, file, page, from, guard) } {
         Some(()) => bufpool_status::BUFPOOL_OK,
-        // SAFETY: as before.
+        // SAFETY: what it asks of its pointers this function asks of the caller.
         None => unsafe { read(tenant, file, page, from, guard) },
     }
 }
@@ -200,11 +201,12 @@ unsafe fn read_in_passing(
     from: *mut bufpool_site,
     guard: *mut bufpool_guard,
 ) -> Option<()> {
-    // SAFETY: the caller's promise, here and below.
+    // SAFETY: the header asks the caller for null, or live handles, and `bufpool_guard` that these stay until
+    // the guard is released.
     let (tenant, file) = (unsafe { tenant.as_ref() }?, unsafe { file.as_ref() }?);
-    // SAFETY: as before.
+    // SAFETY: the header asks the caller for null, or a static site of `BUFPOOL_SITE`.
     let site = unsafe { made_site(from) }?;
-    // SAFETY: as before; the contents may be anything.
+    // SAFETY: the header asks the caller for null, or room for a guard. Any contents are valid.
     let place = unsafe { guard.cast::<MaybeUninit<bufpool_guard>>().as_mut() }?;
     let (bytes, held) = tenant.tenant.at(site).read_in_passing(classed(file, page))?;
     held.give_with(Some(bytes), place);
@@ -224,7 +226,7 @@ unsafe fn read(
     from: *mut bufpool_site,
     guard: *mut bufpool_guard,
 ) -> bufpool_status {
-    // SAFETY: the caller's promise.
+    // SAFETY: what `grant` asks of its pointers this function asks of the caller.
     unsafe { grant(tenant, file, page, from, guard, |at, page| at.read(page)) }
 }
 
@@ -241,7 +243,7 @@ pub unsafe extern "C" fn bufpool_write(
     from: *mut bufpool_site,
     guard: *mut bufpool_guard,
 ) -> bufpool_status {
-    // SAFETY: the caller's promise.
+    // SAFETY: what `grant` asks of its pointers this function asks of the caller.
     unsafe { grant(tenant, file, page, from, guard, |at, page| at.write(page)) }
 }
 
@@ -258,7 +260,7 @@ pub unsafe extern "C" fn bufpool_create(
     from: *mut bufpool_site,
     guard: *mut bufpool_guard,
 ) -> bufpool_status {
-    // SAFETY: the caller's promise.
+    // SAFETY: what `grant` asks of its pointers this function asks of the caller.
     unsafe { grant(tenant, file, page, from, guard, |at, page| at.create(page)) }
 }
 
@@ -275,7 +277,7 @@ pub unsafe extern "C" fn bufpool_pin(
     from: *mut bufpool_site,
     pin: *mut bufpool_guard,
 ) -> bufpool_status {
-    // SAFETY: the caller's promise.
+    // SAFETY: what `grant` asks of its pointers this function asks of the caller.
     unsafe { grant(tenant, file, page, from, pin, |at, page| at.pin(page)) }
 }
 
@@ -294,14 +296,16 @@ pub unsafe extern "C" fn bufpool_latch(
         if ptr::eq(pin, guard) {
             return Err(Failure::argument("pin and guard are one object, expected two"));
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the header asks the caller for null, or room for a guard.
         let place = unsafe { out(guard, "guard") }?;
-        // SAFETY: as before; nobody else uses the pin.
+        // SAFETY: the header asks the caller for null, or a pin of this thread's, which no other thread uses;
+        // and `place` is another object, as checked above.
         let pin = unsafe { pin.as_mut() }.filter(|pin| pin.kind == PIN);
         let pin = pin.ok_or_else(|| Failure::argument("pin is not one"))?;
-        // SAFETY: its kind was looked at; it is there until it is released, after the guard.
+        // SAFETY: the kind says that a pin is held. It stays until it is released, after the guard.
         let pin = unsafe { pin.held::<Pin<'static>>() };
-        // SAFETY: as before.
+        // SAFETY: the pin stays where it is until it is released, and the guard, which borrows it, is
+        // released before: this function asks both of the caller. Nobody changes the pin meanwhile.
         let pin: &'static Pin<'static> = unsafe { &*ptr::from_ref(pin) };
         if exclusive {
             pin.write()?.give(place);
@@ -319,11 +323,11 @@ pub unsafe extern "C" fn bufpool_latch(
 /// See the header and bufpool_guard.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bufpool_bytes(guard: *mut bufpool_guard) -> *mut u8 {
-    // SAFETY: the caller's promise.
+    // SAFETY: the header asks the caller for null, or a guard of this thread's, which no other thread uses.
     let Some(guard) = unsafe { guard.as_mut() }.filter(|guard| guard.kind == WRITE) else {
         return ptr::null_mut();
     };
-    // SAFETY: its kind was looked at.
+    // SAFETY: the kind says that a write guard is held.
     unsafe { guard.held::<WriteGuard<'_>>() }.as_mut_ptr()
 }
 
@@ -335,10 +339,11 @@ pub unsafe extern "C" fn bufpool_bytes(guard: *mut bufpool_guard) -> *mut u8 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bufpool_set_lsn(guard: *mut bufpool_guard, lsn: u64) -> bufpool_status {
     guarded(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the header asks the caller for null, or a guard of this thread's, which no other thread
+        // uses.
         let guard = unsafe { guard.as_mut() }.filter(|guard| guard.kind == WRITE);
         let guard = guard.ok_or_else(|| Failure::argument("guard is not one for writing"))?;
-        // SAFETY: its kind was looked at.
+        // SAFETY: the kind says that a write guard is held.
         unsafe { guard.held::<WriteGuard<'_>>() }.set_lsn(lsn);
         Ok(())
     })
@@ -351,13 +356,13 @@ pub unsafe extern "C" fn bufpool_set_lsn(guard: *mut bufpool_guard, lsn: u64) ->
 /// See bufpool_guard.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bufpool_release(guard: *mut bufpool_guard) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the header asks the caller for null, or a guard of this thread's, which no other thread uses.
     let Some(guard) = (unsafe { guard.as_mut() }) else { return };
     if guard.kind != PASSING {
         return release_other(guard);
     }
     // Nothing there panics: it takes a count and the latch, and waiters wake on threads of their own.
-    // SAFETY: the kind says so.
+    // SAFETY: the kind says that a passing guard is held. It is no guard from here on.
     drop(unsafe { guard.take::<PassingGuard<'_>>() });
 }
 
@@ -366,13 +371,13 @@ pub unsafe extern "C" fn bufpool_release(guard: *mut bufpool_guard) {
 fn release_other(guard: &mut bufpool_guard) {
     guarded(move || {
         match guard.kind {
-            // SAFETY: the kind says so, here and below.
+            // SAFETY: the kind says that a read guard is held. It is no guard from here on.
             READ => drop(unsafe { guard.take::<ReadGuard<'_>>() }),
-            // SAFETY: as before.
+            // SAFETY: the kind says that a write guard is held. It is no guard from here on.
             WRITE => drop(unsafe { guard.take::<WriteGuard<'_>>() }),
-            // SAFETY: as before.
+            // SAFETY: the kind says that a pin is held. It is none from here on.
             PIN => drop(unsafe { guard.take::<Pin<'_>>() }),
-            // SAFETY: as before.
+            // SAFETY: the kind says that an owned read guard is held. It is no guard from here on.
             OWNED => drop(unsafe { guard.take::<OwnedReadGuard>() }),
             _ => {}
         }

@@ -28,7 +28,7 @@ pub struct bufpool_page {
 /// Files are null, or of this library.
 unsafe fn pages_of(tenant: &Tenant, pages: &[bufpool_page]) -> Outcome<Vec<HintedPage>> {
     let page = |page: &bufpool_page| {
-        // SAFETY: the caller's promise.
+        // SAFETY: this function's own condition is that the file is null, or a live handle.
         let file = unsafe { of(page.file, "a page's file") }?;
         tenant.check_pool_of(&file.file)?;
         Ok(HintedPage { file: file.file.id(), number: page.number })
@@ -50,11 +50,11 @@ pub unsafe extern "C" fn bufpool_hint(
     hints: *mut *mut bufpool_hints,
 ) -> bufpool_status {
     guarded(|| {
-        // SAFETY: the caller's promise, here and below.
+        // SAFETY: the header asks the caller for null, or a live handle, and null, or room for the output.
         let (tenant, place) = unsafe { of_and_out(tenant, "tenant", hints, "hints") }?;
-        // SAFETY: as before.
+        // SAFETY: this function asks the caller for null, or `count` pages.
         let pages = unsafe { slice(pages, count, "pages") }?;
-        // SAFETY: as before.
+        // SAFETY: the header asks the caller for files that are null, or live handles.
         let pages = unsafe { pages_of(&tenant.tenant, pages) }?;
         // An extension comes before what the iterator has not yielded yet, so that all pages are extensions.
         let mut hints = tenant.tenant.hint(std::iter::empty::<HintedPage>())?;
@@ -76,11 +76,11 @@ pub unsafe extern "C" fn bufpool_hints_extend(
     count: usize,
 ) -> bufpool_status {
     guarded(|| {
-        // SAFETY: the caller's promise, here and below.
+        // SAFETY: this function asks the caller for null, or `count` pages.
         let pages = unsafe { slice(pages, count, "pages") }?;
-        // SAFETY: as before.
+        // SAFETY: the header asks the caller for null, or a live list that no other thread uses.
         let list = unsafe { list(hints) }?;
-        // SAFETY: as before.
+        // SAFETY: the header asks the caller for files that are null, or live handles.
         let pages = unsafe { pages_of(&list.tenant, pages) }?;
         list.hints.extend(pages);
         Ok(())
@@ -100,13 +100,13 @@ pub unsafe extern "C" fn bufpool_hints_next(
     guard: *mut bufpool_guard,
 ) -> bufpool_status {
     guarded(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the header asks the caller for null, or a live list that no other thread uses.
         let list = unsafe { list(hints) }?;
-        // SAFETY: as before.
+        // SAFETY: the header asks the caller for null, or room for a guard.
         let place = unsafe { out(guard, "guard") }?;
         match list.hints.next()? {
             Some(page) => page.give(place),
-            // SAFETY: all zeros are no guard.
+            // SAFETY: the place has room for a guard, all of whose fields may be zeros: then it is none.
             None => unsafe { place.as_mut_ptr().write_bytes(0, 1) },
         }
         Ok(())
@@ -121,7 +121,7 @@ pub unsafe extern "C" fn bufpool_hints_next(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bufpool_hints_skip(hints: *mut bufpool_hints, pages: usize) -> bufpool_status {
     guarded(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the header asks the caller for null, or a live list that no other thread uses.
         unsafe { list(hints) }?.hints.skip(pages);
         Ok(())
     })
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn bufpool_hints_skip(hints: *mut bufpool_hints, pages: us
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bufpool_hints_free(hints: *mut bufpool_hints) {
     guarded(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: this function asks the caller for null, or a handle that is not used again.
         unsafe { free(hints) };
         Ok(())
     });
@@ -145,6 +145,6 @@ pub unsafe extern "C" fn bufpool_hints_free(hints: *mut bufpool_hints) {
 ///
 /// The pointer is null, or to a list that nobody else uses during `'a`.
 unsafe fn list<'a>(hints: *mut bufpool_hints) -> Outcome<&'a mut bufpool_hints> {
-    // SAFETY: the caller's promise.
+    // SAFETY: null, or a list that nobody else uses during `'a`, as this function's condition says.
     unsafe { hints.as_mut() }.ok_or_else(|| null("hints"))
 }

@@ -94,16 +94,16 @@ fn options_of(options: &bufpool_pool_options) -> Outcome<PoolOptions> {
 ///
 /// # Safety
 ///
-/// See the header: pointers are null, or to objects of their types.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bufpool_pool_open(
     options: *const bufpool_pool_options,
     pool: *mut *mut bufpool_pool,
 ) -> bufpool_status {
     guarded(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the header asks the caller for null, or options.
         let options = unsafe { of(options, "options") }?;
-        // SAFETY: as before.
+        // SAFETY: the header asks the caller for null, or room for the output.
         let place = unsafe { out(pool, "pool") }?;
         let opened = options_of(options)?.open()?;
         place.write(Box::into_raw(Box::new(bufpool_pool { pool: opened })));
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn bufpool_pool_open(
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bufpool_pool_close(pool: *const bufpool_pool) -> bufpool_status {
-    // SAFETY: the caller's promise.
+    // SAFETY: the header asks the caller for null, or a live handle.
     guarded(|| Ok(unsafe { of(pool, "pool") }?.pool.clone().close()?))
 }
 
@@ -132,7 +132,7 @@ pub unsafe extern "C" fn bufpool_pool_close(pool: *const bufpool_pool) -> bufpoo
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bufpool_pool_free(pool: *mut bufpool_pool) {
     guarded(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: this function asks the caller for null, or a handle that is not used again.
         unsafe { free(pool) };
         Ok(())
     });
@@ -145,7 +145,7 @@ pub unsafe extern "C" fn bufpool_pool_free(pool: *mut bufpool_pool) {
 /// The handle is null, or one that came from a box and is not used again.
 pub(crate) unsafe fn free<T>(handle: *mut T) {
     if !handle.is_null() {
-        // SAFETY: the caller's promise.
+        // SAFETY: not null, so made by `Box::into_raw`, and not used again: this function's own condition.
         drop(unsafe { Box::from_raw(handle) });
     }
 }
@@ -157,7 +157,7 @@ pub(crate) unsafe fn free<T>(handle: *mut T) {
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bufpool_checkpoint(pool: *const bufpool_pool) -> bufpool_status {
-    // SAFETY: the caller's promise.
+    // SAFETY: the header asks the caller for null, or a live handle.
     guarded(|| Ok(unsafe { of(pool, "pool") }?.pool.checkpoint()?))
 }
 
@@ -172,7 +172,7 @@ pub unsafe extern "C" fn bufpool_pool_stats(
     stats: *mut bufpool_stats,
 ) -> bufpool_status {
     guarded(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the header asks the caller for null, or a live handle, and null, or room for the output.
         let (pool, place) = unsafe { of_and_out(pool, "pool", stats, "stats") }?;
         let stats = pool.pool.stats();
         place.write(bufpool_stats {
@@ -200,7 +200,7 @@ pub unsafe extern "C" fn bufpool_pool_report(
     text: *mut *mut c_char,
 ) -> bufpool_status {
     guarded(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the header asks the caller for null, or a live handle, and null, or room for the output.
         let (pool, place) = unsafe { of_and_out(pool, "pool", text, "text") }?;
         place.write(give_text(&pool.pool.report().to_string()));
         Ok(())

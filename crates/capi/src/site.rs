@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use bufpool::Site;
 
-use crate::status::{Outcome, bytes_of, of, text};
+use crate::status::{Outcome, bytes_of, text};
 
 /// A call site. Made by `BUFPOOL_SITE`; it is static, and its texts are literals.
 #[repr(C)]
@@ -36,9 +36,9 @@ pub(crate) unsafe fn made_site(site: *mut bufpool_site) -> Option<&'static Site>
         return Some(&NOWHERE);
     }
     // Acquire: who made it has written it before.
-    // SAFETY: the caller's promise.
+    // SAFETY: not null, so to a static site: this function's own condition.
     let made = unsafe { made_field(site) }.load(Ordering::Acquire);
-    // SAFETY: null, or made by `make` and never freed.
+    // SAFETY: null, or a box of `make`'s, which is never freed.
     unsafe { made.as_ref() }
 }
 
@@ -47,7 +47,7 @@ pub(crate) unsafe fn made_site(site: *mut bufpool_site) -> Option<&'static Site>
 /// The pointer is one to a site as [`bufpool_site`] says.
 #[inline(always)]
 unsafe fn made_field<'a>(site: *mut bufpool_site) -> &'a AtomicPtr<Site> {
-    // SAFETY: the caller's promise.
+    // SAFETY: to a static site: this function's own condition. No reference to it is made.
     let field = unsafe { &raw mut (*site).made };
     // SAFETY: the field is as large and aligned as an atomic pointer, and all uses of it are atomic.
     unsafe { AtomicPtr::from_ptr(field.cast::<*mut Site>()) }
@@ -60,13 +60,13 @@ unsafe fn made_field<'a>(site: *mut bufpool_site) -> &'a AtomicPtr<Site> {
 /// The pointer is null, or one to a site as [`bufpool_site`] says.
 #[inline(always)]
 pub(crate) unsafe fn site(site: *mut bufpool_site) -> Outcome<&'static Site> {
-    // SAFETY: the caller's promise.
+    // SAFETY: null, or to a static site: this function's own condition.
     match unsafe { made_site(site) } {
         Some(site) => Ok(site),
         None => {
-            // SAFETY: as before; it is not null.
+            // SAFETY: a null pointer has its site, so this one is to a static site.
             let made = unsafe { made_field(site) };
-            // SAFETY: as before.
+            // SAFETY: to a static site, whose field `made` is.
             unsafe { make(site, made) }
         }
     }
@@ -74,27 +74,33 @@ pub(crate) unsafe fn site(site: *mut bufpool_site) -> Outcome<&'static Site> {
 
 /// # Safety
 ///
-/// As of [`site`]; `made` is the site's field.
+/// The pointer is one to a site as [`bufpool_site`] says; `made` is the site's field.
 #[cold]
 unsafe fn make(site: *const bufpool_site, made: &AtomicPtr<Site>) -> Outcome<&'static Site> {
-    // SAFETY: the caller's promise.
-    let site = unsafe { of(site, "site") }?;
-    // SAFETY: literals, which nobody changes.
-    let name = unsafe { text(site.name, "the site's name") }?;
-    // SAFETY: as before.
-    let file = match String::from_utf8_lossy(unsafe { bytes_of(site.file, "the site's file") }?) {
+    // Fields are read one by one: no reference to the site is made, because other threads may write `made`.
+    // SAFETY: to a static site: this function's own condition. Nobody changes its `name`.
+    let name = unsafe { (*site).name };
+    // SAFETY: to a static site. Nobody changes its `file`.
+    let file = unsafe { (*site).file };
+    // SAFETY: to a static site. Nobody changes its `line`.
+    let line = unsafe { (*site).line };
+    // SAFETY: null, or a literal, as `bufpool_site` says.
+    let name = unsafe { text(name, "the site's name") }?;
+    // SAFETY: null, or a literal, as `bufpool_site` says.
+    let file = match String::from_utf8_lossy(unsafe { bytes_of(file, "the site's file") }?) {
         Cow::Borrowed(file) => file,
         // Stays, as the site does.
         Cow::Owned(file) => Box::leak(file.into_boxed_str()),
     };
-    let new = Box::into_raw(Box::new(Site::new(name, file, site.line, 0)));
+    let new = Box::into_raw(Box::new(Site::new(name, file, line, 0)));
     match made.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
-        // SAFETY: just made, and never freed from here on.
+        // SAFETY: a box made above, which from here on is shared and never freed.
         Ok(_) => Ok(unsafe { &*new }),
         Err(first) => {
-            // SAFETY: nobody else has seen it.
+            // SAFETY: a box made above, of which no other thread knows, as the exchange has failed.
             drop(unsafe { Box::from_raw(new) });
-            // SAFETY: another thread's, which is never freed.
+            // SAFETY: not null, as the exchange has failed; so a box of another thread's, which is never
+            // freed.
             Ok(unsafe { &*first })
         }
     }

@@ -235,7 +235,7 @@ fn failed(status: bufpool_status, text: &str) -> bufpool_status {
 /// The pointer is null, or one to such an object that lives during `'a`.
 #[inline(always)]
 pub(crate) unsafe fn of<'a, T>(handle: *const T, name: &str) -> Outcome<&'a T> {
-    // SAFETY: the caller's promise.
+    // SAFETY: null, or to an object that lives during `'a`: this function's own condition.
     unsafe { handle.as_ref() }.ok_or_else(|| null(name))
 }
 
@@ -246,7 +246,8 @@ pub(crate) unsafe fn of<'a, T>(handle: *const T, name: &str) -> Outcome<&'a T> {
 /// The pointer is null, or one to room for such an object, which nobody else uses during `'a`.
 #[inline(always)]
 pub(crate) unsafe fn out<'a, T>(place: *mut T, name: &str) -> Outcome<&'a mut MaybeUninit<T>> {
-    // SAFETY: the caller's promise; the contents may be anything.
+    // SAFETY: null, or to room that nobody else uses during `'a`: this function's own condition. Any contents
+    // are valid.
     unsafe { place.cast::<MaybeUninit<T>>().as_mut() }.ok_or_else(|| null(name))
 }
 
@@ -262,9 +263,9 @@ pub(crate) unsafe fn both<'a, T, U>(
     second: *const U,
     second_name: &str,
 ) -> Outcome<(&'a T, &'a U)> {
-    // SAFETY: the caller's promise.
+    // SAFETY: what `of` asks of the first pointer is this function's own condition.
     let first = unsafe { of(first, first_name) }?;
-    // SAFETY: as before.
+    // SAFETY: what `of` asks of the second pointer is, too.
     Ok((first, unsafe { of(second, second_name) }?))
 }
 
@@ -279,9 +280,9 @@ pub(crate) unsafe fn of_and_out<'a, T, U>(
     place: *mut U,
     place_name: &str,
 ) -> Outcome<(&'a T, &'a mut MaybeUninit<U>)> {
-    // SAFETY: the caller's promise.
+    // SAFETY: what `of` asks of the handle is this function's own condition.
     let object = unsafe { of(handle, name) }?;
-    // SAFETY: as before.
+    // SAFETY: what `out` asks of the place is, too.
     Ok((object, unsafe { out(place, place_name) }?))
 }
 
@@ -296,9 +297,9 @@ pub(crate) unsafe fn of_and_text<'a, T>(
     characters: *const c_char,
     text_name: &str,
 ) -> Outcome<(&'a T, &'a str)> {
-    // SAFETY: the caller's promise.
+    // SAFETY: what `of` asks of the handle is this function's own condition.
     let object = unsafe { of(handle, name) }?;
-    // SAFETY: as before.
+    // SAFETY: what `text` asks of the characters is, too.
     Ok((object, unsafe { text(characters, text_name) }?))
 }
 
@@ -313,7 +314,7 @@ pub(crate) fn null(name: &str) -> Box<Failure> {
 ///
 /// The pointer is null, or one to characters that end with a zero and stay as they are during `'a`.
 pub(crate) unsafe fn text<'a>(text: *const c_char, name: &str) -> Outcome<&'a str> {
-    // SAFETY: the caller's promise.
+    // SAFETY: null, or characters that end with a zero and stay during `'a`: this function's own condition.
     let bytes = unsafe { bytes_of(text, name) }?;
     std::str::from_utf8(bytes).map_err(|error| Failure::argument(format!("{name} is not UTF-8: {error}")))
 }
@@ -324,7 +325,7 @@ pub(crate) unsafe fn text<'a>(text: *const c_char, name: &str) -> Outcome<&'a st
 ///
 /// As of [`text`].
 pub(crate) unsafe fn path<'a>(path: *const c_char) -> Outcome<&'a Path> {
-    // SAFETY: the caller's promise.
+    // SAFETY: null, or characters that end with a zero and stay during `'a`: this function's own condition.
     let bytes = unsafe { bytes_of(path, "path") }?;
     Ok(Path::new(OsStr::from_bytes(bytes)))
 }
@@ -336,7 +337,8 @@ pub(crate) unsafe fn bytes_of<'a>(text: *const c_char, name: &str) -> Outcome<&'
     if text.is_null() {
         return Err(null(name));
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: not null, so characters that end with a zero and stay during `'a`: this function's own
+    // condition.
     Ok(unsafe { CStr::from_ptr(text) }.to_bytes())
 }
 
@@ -349,7 +351,8 @@ pub(crate) unsafe fn slice<'a, T>(items: *const T, len: usize, name: &str) -> Ou
     if !holds_any(items, len, name)? {
         return Ok(&[]);
     }
-    // SAFETY: the caller's promise, and no more than there can be.
+    // SAFETY: not null, so `len` objects that stay during `'a`: this function's own condition. Memory can
+    // have that many.
     Ok(unsafe { std::slice::from_raw_parts(items, len) })
 }
 
@@ -378,7 +381,7 @@ pub(crate) fn give_text(text: &str) -> *mut c_char {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bufpool_text_free(text: *mut c_char) {
     if !text.is_null() {
-        // SAFETY: made by `give_text`, and the caller's promise.
+        // SAFETY: made by `CString::into_raw`, and freed once: this function asks that of the caller.
         drop(unsafe { CString::from_raw(text) });
     }
 }

@@ -56,18 +56,18 @@ pub unsafe extern "C" fn bufpool_tenant_open(
     tenant: *mut *mut bufpool_tenant,
 ) -> bufpool_status {
     guarded(|| {
-        // SAFETY: the caller's promise, here and below.
+        // SAFETY: the header asks the caller for null, or a live handle, and null, or room for the output.
         let (pool, place) = unsafe { of_and_out(pool, "pool", tenant, "tenant") }?;
-        // SAFETY: as before.
+        // SAFETY: the header asks the caller for null, or text that ends in a zero.
         let mut opening = pool.pool.tenant(unsafe { text(name, "name") }?);
-        // SAFETY: as before.
+        // SAFETY: the header asks the caller for null, or options.
         if let Some(options) = unsafe { options.as_ref() } {
             opening = opening.floor_frames(options.floor_frames);
             if options.cap_frames > 0 {
                 opening = opening.cap_frames(options.cap_frames);
             }
             if !options.manager.is_null() {
-                // SAFETY: as before.
+                // SAFETY: the header asks the caller for null, or text that ends in a zero.
                 let name = unsafe { text(options.manager, "manager") }?;
                 opening = opening.manager(match name {
                     "none" => None,
@@ -75,7 +75,7 @@ pub unsafe extern "C" fn bufpool_tenant_open(
                 });
             }
             if !options.program.is_null() {
-                // SAFETY: as before.
+                // SAFETY: the header asks the caller for null, or text that ends in a zero.
                 opening = opening.program(&program_of(unsafe { text(options.program, "program") }?)?);
             }
         }
@@ -95,7 +95,7 @@ pub unsafe extern "C" fn bufpool_tenant_default(
     tenant: *mut *mut bufpool_tenant,
 ) -> bufpool_status {
     guarded(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the header asks the caller for null, or a live handle, and null, or room for the output.
         let (pool, place) = unsafe { of_and_out(pool, "pool", tenant, "tenant") }?;
         place.write(Box::into_raw(Box::new(bufpool_tenant { tenant: pool.pool.default_tenant() })));
         Ok(())
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn bufpool_tenant_default(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bufpool_tenant_free(tenant: *mut bufpool_tenant) {
     guarded(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: this function asks the caller for null, or a handle that is not used again.
         unsafe { free(tenant) };
         Ok(())
     });
@@ -123,7 +123,7 @@ pub unsafe extern "C" fn bufpool_tenant_free(tenant: *mut bufpool_tenant) {
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bufpool_tenant_close(tenant: *const bufpool_tenant) -> bufpool_status {
-    // SAFETY: the caller's promise.
+    // SAFETY: the header asks the caller for null, or a live handle.
     guarded(|| Ok(unsafe { of(tenant, "tenant") }?.tenant.clone().close()?))
 }
 
@@ -139,7 +139,8 @@ pub unsafe extern "C" fn bufpool_set_policy(
     policy: *const c_char,
 ) -> bufpool_status {
     guarded(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the header asks the caller for null, or a live handle, and null, or text that ends in a
+        // zero.
         let (tenant, name) = unsafe { of_and_text(tenant, "tenant", policy, "policy") }?;
         let policy = named(name, "policy", &Policy::ALL, Policy::name)?;
         Ok(tenant.tenant.set_policy(priority, policy)?)
@@ -158,7 +159,7 @@ pub unsafe extern "C" fn bufpool_set_priority(
     priority: i32,
 ) -> bufpool_status {
     guarded(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the header asks the caller for null, or live handles.
         let (tenant, file) = unsafe { both(tenant, "tenant", file, "file") }?;
         tenant.tenant.set_priority(&file.file, priority)?;
         Ok(())
@@ -179,7 +180,7 @@ pub unsafe extern "C" fn bufpool_set_temporary_priority(
     priority: i32,
 ) -> bufpool_status {
     guarded(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the header asks the caller for null, or live handles.
         let (tenant, file) = unsafe { both(tenant, "tenant", file, "file") }?;
         tenant.tenant.set_temporary_priority(&file.file, first..end, priority)?;
         Ok(())
@@ -197,7 +198,8 @@ pub unsafe extern "C" fn bufpool_set_program(
     program: *const c_char,
 ) -> bufpool_status {
     guarded(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the header asks the caller for null, or a live handle, and null, or text that ends in a
+        // zero.
         let (tenant, program) = unsafe { of_and_text(tenant, "tenant", program, "program") }?;
         Ok(tenant.tenant.set_program(&program_of(program)?)?)
     })
@@ -215,7 +217,8 @@ pub unsafe extern "C" fn bufpool_send(
     value: i64,
 ) -> bufpool_status {
     guarded(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the header asks the caller for null, or a live handle, and null, or text that ends in a
+        // zero.
         let (tenant, slot) = unsafe { of_and_text(tenant, "tenant", slot, "slot") }?;
         Ok(tenant.tenant.send(slot, value)?)
     })
@@ -238,18 +241,19 @@ pub unsafe extern "C" fn bufpool_read_at(
     read: *mut usize,
 ) -> bufpool_status {
     guarded(|| {
-        // SAFETY: the caller's promise, here and below.
+        // SAFETY: the header asks the caller for null, or live handles.
         let (tenant, file) = unsafe { both(tenant, "tenant", file, "file") }?;
-        // SAFETY: as before.
+        // SAFETY: the header asks the caller for null, or a static site of `BUFPOOL_SITE`.
         let site = unsafe { site(from) }?;
         let into = match holds_any(into, len, "into")? {
             false => &mut [][..],
-            // SAFETY: as before, no more than there can be, and bytes may be anything.
+            // SAFETY: not null, so room for `len` bytes, as this function asks of the caller; any bytes are
+            // valid.
             true => unsafe { std::slice::from_raw_parts_mut(into, len) },
         };
         let found = tenant.tenant.at(site).read_at(&file.file, offset, into)?;
         if !read.is_null() {
-            // SAFETY: as before.
+            // SAFETY: not null, for which the header asks the caller for room for the output.
             unsafe { read.write(found) };
         }
         Ok(())
@@ -272,11 +276,11 @@ pub unsafe extern "C" fn bufpool_write_at(
     from: *mut bufpool_site,
 ) -> bufpool_status {
     guarded(|| {
-        // SAFETY: the caller's promise, here and below.
+        // SAFETY: the header asks the caller for null, or live handles.
         let (tenant, file) = unsafe { both(tenant, "tenant", file, "file") }?;
-        // SAFETY: as before.
+        // SAFETY: the header asks the caller for null, or a static site of `BUFPOOL_SITE`.
         let site = unsafe { site(from) }?;
-        // SAFETY: as before.
+        // SAFETY: this function asks the caller for null, or `len` bytes.
         let bytes = unsafe { slice(bytes, len, "bytes") }?;
         Ok(tenant.tenant.at(site).write_at(&file.file, offset, bytes)?)
     })
