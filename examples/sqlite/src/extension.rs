@@ -25,7 +25,7 @@ pub unsafe extern "C" fn sqlite3_extension_init(
     message: *mut *mut c_char,
     routines: *const ffi::sqlite3_api_routines,
 ) -> c_int {
-    // SAFETY: the caller says so.
+    // SAFETY: SQLite's table of functions, as this function's own condition says.
     let sqlite = unsafe { Sqlite::loading(routines) };
     if !sqlite.find_vfs(c"bufpool").is_null() {
         return ffi::SQLITE_OK_LOAD_PERMANENTLY;

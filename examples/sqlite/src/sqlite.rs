@@ -57,7 +57,7 @@ impl Sqlite {
             ($place:literal, $function:ty) => {{
                 // SAFETY: the table has that many entries, says the caller.
                 let place = unsafe { routines.add($place) };
-                // SAFETY: as before; the table never changes.
+                // SAFETY: an entry of the table, which lives for ever and never changes.
                 let routine = unsafe { *place };
                 // SAFETY: `sqlite3ext.h` has a function of this type at this place.
                 unsafe { std::mem::transmute::<*const c_void, $function>(routine) }
@@ -87,7 +87,7 @@ impl Sqlite {
     ///
     /// `vfs` stays where it is, and its functions keep SQLite's rules, as long as the process lives.
     pub unsafe fn register_vfs(&self, vfs: *mut ffi::sqlite3_vfs, is_default: bool) -> c_int {
-        // SAFETY: the caller says so.
+        // SAFETY: what SQLite asks of a VFS is this function's own condition.
         unsafe { (self.vfs_register)(vfs, is_default.into()) }
     }
 
@@ -107,7 +107,7 @@ impl Sqlite {
             unsafe { ptr::copy_nonoverlapping(text.as_ptr(), copy, text.len()) };
             // SAFETY: the byte after the text is in that room.
             let end = unsafe { copy.add(text.len()) };
-            // SAFETY: as before.
+            // SAFETY: that byte is nobody else's yet.
             unsafe { end.write(0) };
         }
         copy.cast()
@@ -140,10 +140,10 @@ impl Sqlite {
             if unsafe { (self.stmt_busy)(statement) } != 0 && running.replace(statement).is_some() {
                 return None;
             }
-            // SAFETY: as for the first.
+            // SAFETY: as at the first one, and the statement before is one of this connection's.
             statement = unsafe { (self.next_stmt)(connection, statement) };
         }
-        // SAFETY: as before.
+        // SAFETY: a statement of this connection's, which lives: others are kept out by the mutex.
         let text = unsafe { (self.sql)(running?) };
         // SAFETY: the text of a statement lives as long as that.
         (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) })

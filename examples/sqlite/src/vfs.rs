@@ -216,7 +216,7 @@ unsafe extern "C" fn x_open(
         let uri = (flags & ffi::SQLITE_OPEN_URI != 0).then_some(name);
         // SAFETY: the name is SQLite's, and the value is used here only.
         let mode_of = uri.and_then(|name| unsafe { vfs.sqlite.uri_parameter(name, c"modeof") });
-        // SAFETY: names are C strings.
+        // SAFETY: SQLite gives the names of main databases as C strings, which stay until the file is closed.
         let name = unsafe { CStr::from_ptr(name) };
         let database = vfs.databases.open(path(name), flags, mode_of.map(path), vfs.sharing)?;
         let is_read_only = database.is_read_only() || flags & ffi::SQLITE_OPEN_READONLY != 0;
@@ -228,7 +228,7 @@ unsafe extern "C" fn x_open(
         };
         let connection = Connection::open(&vfs.pool, &vfs.databases, database, is_read_only, vfs.contexts)?;
         if !out_flags.is_null() {
-            // SAFETY: not null, so SQLite's.
+            // SAFETY: not null, so SQLite has a place for the flags there.
             unsafe { *out_flags = opened };
         }
         let open = Box::into_raw(Box::new(OpenFile { vfs, connection, user: ptr::null() }));
@@ -254,7 +254,7 @@ unsafe extern "C" fn x_read(
     bytes: c_int,
     offset: ffi::sqlite3_int64,
 ) -> c_int {
-    // SAFETY: SQLite's call.
+    // SAFETY: SQLite calls this for a file that `x_open` has opened, and makes one call for it at a time.
     let open = unsafe { OpenFile::of(file) };
     // SAFETY: SQLite has room for that many bytes.
     let into = unsafe { slice::from_raw_parts_mut(into.cast::<u8>(), bytes as usize) };
@@ -267,7 +267,7 @@ unsafe extern "C" fn x_write(
     bytes: c_int,
     offset: ffi::sqlite3_int64,
 ) -> c_int {
-    // SAFETY: SQLite's call.
+    // SAFETY: SQLite calls this for a file that `x_open` has opened, and makes one call for it at a time.
     let open = unsafe { OpenFile::of(file) };
     // SAFETY: SQLite has that many bytes.
     let from = unsafe { slice::from_raw_parts(from.cast::<u8>(), bytes as usize) };
@@ -275,30 +275,30 @@ unsafe extern "C" fn x_write(
 }
 
 unsafe extern "C" fn x_truncate(file: *mut ffi::sqlite3_file, bytes: ffi::sqlite3_int64) -> c_int {
-    // SAFETY: SQLite's call.
+    // SAFETY: SQLite calls this for a file that `x_open` has opened, and makes one call for it at a time.
     let open = unsafe { OpenFile::of(file) };
     open.at_border(|connection| connection.set_len(bytes as u64))
 }
 
 unsafe extern "C" fn x_sync(file: *mut ffi::sqlite3_file, _flags: c_int) -> c_int {
-    // SAFETY: SQLite's call.
+    // SAFETY: SQLite calls this for a file that `x_open` has opened, and makes one call for it at a time.
     let open = unsafe { OpenFile::of(file) };
     open.at_border(|connection| connection.sync())
 }
 
 unsafe extern "C" fn x_file_size(file: *mut ffi::sqlite3_file, bytes: *mut ffi::sqlite3_int64) -> c_int {
-    // SAFETY: SQLite's call.
+    // SAFETY: SQLite calls this for a file that `x_open` has opened, and makes one call for it at a time.
     let open = unsafe { OpenFile::of(file) };
     open.at_border(|connection| {
         let length_bytes = connection.length_bytes()?;
-        // SAFETY: SQLite has a place for it.
+        // SAFETY: SQLite has a place for the length there.
         unsafe { *bytes = length_bytes as i64 };
         Ok(())
     })
 }
 
 unsafe extern "C" fn x_lock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int {
-    // SAFETY: SQLite's call.
+    // SAFETY: SQLite calls this for a file that `x_open` has opened, and makes one call for it at a time.
     let open = unsafe { OpenFile::of(file) };
     let level = Level::of_number(level);
     let code = open.at_border(|connection| connection.lock(level));
@@ -309,17 +309,17 @@ unsafe extern "C" fn x_lock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int
 }
 
 unsafe extern "C" fn x_unlock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int {
-    // SAFETY: SQLite's call.
+    // SAFETY: SQLite calls this for a file that `x_open` has opened, and makes one call for it at a time.
     let open = unsafe { OpenFile::of(file) };
     open.at_border(|connection| connection.unlock(Level::of_number(level)))
 }
 
 unsafe extern "C" fn x_check_reserved_lock(file: *mut ffi::sqlite3_file, is_reserved: *mut c_int) -> c_int {
-    // SAFETY: SQLite's call.
+    // SAFETY: SQLite calls this for a file that `x_open` has opened, and makes one call for it at a time.
     let open = unsafe { OpenFile::of(file) };
     open.at_border(|connection| {
         let reserved = connection.database().is_reserved();
-        // SAFETY: SQLite has a place for it.
+        // SAFETY: SQLite has a place for the answer there.
         unsafe { *is_reserved = reserved.into() };
         Ok(())
     })
@@ -330,7 +330,7 @@ unsafe extern "C" fn x_file_control(
     operation: c_int,
     argument: *mut c_void,
 ) -> c_int {
-    // SAFETY: SQLite's call.
+    // SAFETY: SQLite calls this for a file that `x_open` has opened, and makes one call for it at a time.
     let open = unsafe { OpenFile::of(file) };
     let (vfs, number) = (open.vfs, argument.cast::<c_int>());
     if let Some(answer) = open.number(operation) {
@@ -348,7 +348,7 @@ unsafe extern "C" fn x_file_control(
             *keeps_wal = open.connection.keeps_wal.into();
         }
         ffi::SQLITE_FCNTL_CHUNK_SIZE => {
-            // SAFETY: as before.
+            // SAFETY: the argument of this operation is a number.
             open.connection.chunk_bytes = unsafe { *number }.max(0) as u64;
         }
         ffi::SQLITE_FCNTL_MMAP_SIZE => {
@@ -362,7 +362,7 @@ unsafe extern "C" fn x_file_control(
             return open.at_border(|connection| connection.expect_length(bytes as u64));
         }
         ffi::SQLITE_FCNTL_VFSNAME => {
-            // SAFETY: names are C strings.
+            // SAFETY: `register` was given a C string that lives for ever.
             let name = unsafe { CStr::from_ptr(vfs.base.zName) };
             // SAFETY: the argument of this operation is the address of a string.
             unsafe { *argument.cast() = vfs.sqlite.copy(&name.to_string_lossy()) };
@@ -371,11 +371,11 @@ unsafe extern "C" fn x_file_control(
         ffi::SQLITE_FCNTL_PRAGMA => {
             // SAFETY: the argument of this operation is an array of strings: answer, name, value.
             let [_, name, _] = unsafe { *argument.cast::<[*const c_char; 3]>() };
-            // SAFETY: names are C strings.
+            // SAFETY: the second of the argument's strings is the pragma's name.
             let Some(answer) = vfs.pragma(unsafe { CStr::from_ptr(name) }) else {
                 return ffi::SQLITE_NOTFOUND;
             };
-            // SAFETY: as before.
+            // SAFETY: the first of the argument's strings is a place for the answer, which SQLite frees.
             unsafe { *argument.cast() = vfs.sqlite.copy(&answer) };
         }
         _ => return ffi::SQLITE_NOTFOUND,
@@ -384,7 +384,7 @@ unsafe extern "C" fn x_file_control(
 }
 
 unsafe extern "C" fn x_sector_size(file: *mut ffi::sqlite3_file) -> c_int {
-    // SAFETY: SQLite's call.
+    // SAFETY: SQLite calls this for a file that `x_open` has opened, and makes one call for it at a time.
     unsafe { OpenFile::of(file) }.connection.pool().page_bytes() as c_int
 }
 
@@ -400,7 +400,7 @@ unsafe extern "C" fn x_shm_map(
     extend: c_int,
     address: *mut *mut c_void,
 ) -> c_int {
-    // SAFETY: SQLite's call.
+    // SAFETY: SQLite calls this for a file that `x_open` has opened, and makes one call for it at a time.
     let open = unsafe { OpenFile::of(file) };
     open.at_border(|connection| {
         // The index is in memory, and a process that may not write cannot keep out others that write a log.
@@ -408,7 +408,7 @@ unsafe extern "C" fn x_shm_map(
             return Err(Failure::code(ffi::SQLITE_CANTOPEN));
         }
         let region = connection.wal_region(number as usize, bytes as usize, extend != 0);
-        // SAFETY: SQLite has a place for it.
+        // SAFETY: SQLite has a place for an address there.
         unsafe { *address = region.map_or(ptr::null_mut(), |region| region.cast_mut().cast()) };
         Ok(())
     })
@@ -420,7 +420,7 @@ unsafe extern "C" fn x_shm_lock(
     count: c_int,
     flags: c_int,
 ) -> c_int {
-    // SAFETY: SQLite's call.
+    // SAFETY: SQLite calls this for a file that `x_open` has opened, and makes one call for it at a time.
     let open = unsafe { OpenFile::of(file) };
     let slots = first as usize..(first + count) as usize;
     if flags & ffi::SQLITE_SHM_UNLOCK != 0 {
@@ -442,7 +442,7 @@ unsafe extern "C" fn x_shm_barrier(_file: *mut ffi::sqlite3_file) {
 }
 
 unsafe extern "C" fn x_shm_unmap(file: *mut ffi::sqlite3_file, _delete: c_int) -> c_int {
-    // SAFETY: SQLite's call.
+    // SAFETY: SQLite calls this for a file that `x_open` has opened, and makes one call for it at a time.
     let open = unsafe { OpenFile::of(file) };
     open.at_border(|connection| {
         connection.leave_wal();
@@ -456,11 +456,11 @@ unsafe extern "C" fn x_fetch(
     bytes: c_int,
     address: *mut *mut c_void,
 ) -> c_int {
-    // SAFETY: SQLite's call.
+    // SAFETY: SQLite calls this for a file that `x_open` has opened, and makes one call for it at a time.
     let open = unsafe { OpenFile::of(file) };
     open.at_border(|connection| {
         let place = connection.fetch(offset as u64, bytes as usize)?;
-        // SAFETY: SQLite has a place for it.
+        // SAFETY: SQLite has a place for an address there.
         unsafe { *address = place.map_or(ptr::null_mut(), |place| place.as_ptr().cast()) };
         Ok(())
     })
@@ -472,7 +472,7 @@ unsafe extern "C" fn x_unfetch(
     offset: ffi::sqlite3_int64,
     address: *mut c_void,
 ) -> c_int {
-    // SAFETY: SQLite's call.
+    // SAFETY: SQLite calls this for a file that `x_open` has opened, and makes one call for it at a time.
     let open = unsafe { OpenFile::of(file) };
     open.at_border(|connection| {
         if !address.is_null() {

@@ -365,7 +365,7 @@ fn a_log_is_not_read_by_who_may_not_write() {
     let before = unsafe { libc::setfsuid(NOBODY) } as libc::uid_t;
     let reader = Db::open(&path, BUFPOOL);
     let refused = reader.try_rows("SELECT count(*) FROM t");
-    // SAFETY: as above.
+    // SAFETY: changes who this thread is to files, and nothing else.
     unsafe { libc::setfsuid(before) };
     assert_eq!(refused.unwrap_err().code, ffi::SQLITE_CANTOPEN);
 }

@@ -202,7 +202,7 @@ impl Arena {
     #[inline]
     pub fn frame(&self, frame: FrameId) -> NonNull<[u8]> {
         assert!(frame.index() < self.frames);
-        // SAFETY: just looked at.
+        // SAFETY: one of the arena's frames, as just checked, all of which the map has.
         unsafe { self.map.frame(frame) }
     }
 

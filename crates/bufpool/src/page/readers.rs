@@ -86,7 +86,7 @@ fn end() {
         hot(|thread| thread.reader.sections.store(BEGINS, Ordering::Relaxed));
         registry.all.retain(|other| *other != reader);
     } else {
-        // SAFETY: all others live for ever.
+        // SAFETY: a reader that is not in its thread's own memory was leaked, and lives for ever.
         registry.spare.push(unsafe { reader.0.as_ref() });
     }
 }

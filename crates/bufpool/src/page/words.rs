@@ -153,9 +153,9 @@ pub(crate) const WORDS_RESERVED: u64 = if cfg!(bufpool_loom) { 4 } else { 1 << 2
 /// beyond the table's length are absent pages', in memory that can be read only.
 pub(crate) struct WordMap(NonNull<PageWord>);
 
-// SAFETY: page words are for all threads.
+// SAFETY: a pointer to words that are changed by atomic operations only, whichever thread has it.
 unsafe impl Send for WordMap {}
-// SAFETY: page words are for all threads.
+// SAFETY: as for `Send`: words are atomic, and the pointer itself does not change.
 unsafe impl Sync for WordMap {}
 
 impl WordMap {

@@ -90,5 +90,5 @@ impl Drop for Section<'_> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ReaderRef(pub(crate) NonNull<Reader>);
 
-// SAFETY: readers are for all threads.
+// SAFETY: a reader is a counter that is changed by atomic operations only, and a flag that never changes.
 unsafe impl Send for ReaderRef {}

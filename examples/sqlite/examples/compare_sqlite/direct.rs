@@ -35,9 +35,9 @@ const PAGE_BYTES: usize = 4096;
 /// A VFS that was found.
 struct Found(*mut ffi::sqlite3_vfs);
 
-// SAFETY: a registered VFS does not change.
+// SAFETY: a pointer to the unix VFS, which stays where it is and does not change once it is registered.
 unsafe impl Send for Found {}
-// SAFETY: as before.
+// SAFETY: as for `Send`: threads only read what it points to.
 unsafe impl Sync for Found {}
 
 static UNIX: OnceLock<Found> = OnceLock::new();
@@ -104,7 +104,7 @@ unsafe fn direct(file: *mut ffi::sqlite3_file) -> *mut Direct {
 }
 
 unsafe extern "C" fn x_close(file: *mut ffi::sqlite3_file) -> c_int {
-    // SAFETY: SQLite's call.
+    // SAFETY: SQLite calls this for a file that `x_open` has opened.
     let direct = unsafe { direct(file) };
     // SAFETY: it was made of a box, and a file is closed once.
     let direct = unsafe { Box::from_raw(direct) };
@@ -118,7 +118,7 @@ unsafe extern "C" fn x_read(
     bytes: c_int,
     offset: i64,
 ) -> c_int {
-    // SAFETY: SQLite's call.
+    // SAFETY: SQLite calls this for a file that `x_open` has opened.
     let direct = unsafe { direct(file) };
     // SAFETY: it lives until the file is closed, and SQLite makes one call at a time.
     let direct = unsafe { &mut *direct };
@@ -137,9 +137,9 @@ unsafe extern "C" fn x_write(
     bytes: c_int,
     offset: i64,
 ) -> c_int {
-    // SAFETY: SQLite's call.
+    // SAFETY: SQLite calls this for a file that `x_open` has opened.
     let direct = unsafe { direct(file) };
-    // SAFETY: as in `x_read`.
+    // SAFETY: it lives until the file is closed, and SQLite makes one call at a time.
     let direct = unsafe { &mut *direct };
     // SAFETY: SQLite has that many bytes.
     let from = unsafe { slice::from_raw_parts(from.cast::<u8>(), bytes as usize) };

@@ -40,8 +40,7 @@ unsafe extern "C" fn print_log(_: *mut c_void, code: c_int, text: *const c_char)
 /// A connection.
 pub struct Db(*mut ffi::sqlite3);
 
-/// A connection may go from one thread to another: SQLite is compiled to be serialized.
-// SAFETY: see above.
+// SAFETY: a connection may go from one thread to another, because SQLite is compiled to be serialized.
 unsafe impl Send for Db {}
 
 /// A result code, with SQLite's message.

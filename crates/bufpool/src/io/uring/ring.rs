@@ -285,7 +285,7 @@ impl Ring {
     ///
     /// As for [`io_uring::SubmissionQueue::push`]: what the entry refers to stays valid until it is answered.
     unsafe fn push_entry(&mut self, entry: &Entry) {
-        // SAFETY: the caller's promise.
+        // SAFETY: what the entry refers to stays valid until it is answered: this function's own condition.
         while unsafe { self.ring.submission().push(entry) }.is_err() {
             assert!(self.ring.params().is_setup_sqpoll(), "invariant 2: there is a place for each slot");
             // Wakes the kernel's thread if it sleeps; then waits until it has freed a place.
