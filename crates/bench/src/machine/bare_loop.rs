@@ -85,8 +85,14 @@ impl BareLoop {
     /// Transfers one block at each of the `offsets`, keeping `depth` of them in flight.
     ///
     /// # Errors
-    /// The first transfer that failed or was cut short.
+    /// The first transfer that failed or was cut short; the loop may be run again. If the ring cannot be
+    /// entered, or the iterator panics, nothing is known about what is in flight, and later runs are refused.
     pub fn run(&mut self, transfer: Transfer, offsets: impl IntoIterator<Item = u64>) -> Result<LoopTime> {
+        ensure!(
+            !self.memory.is_in_flight,
+            "the bare loop: a run was broken off with operations in flight, expected a loop that was not"
+        );
+        self.memory.is_in_flight = true;
         let mut offsets = offsets.into_iter();
         let (start, cpu) = (Instant::now(), cpu_time());
         let mut operations = 0;
@@ -96,8 +102,7 @@ impl BareLoop {
             in_flight += u32::from(self.push_next(transfer, slot, &mut offsets));
         }
         while in_flight > 0 {
-            // After a failure here nothing is known about what is in flight.
-            self.enter(1).inspect_err(|_| self.memory.is_in_flight = true)?;
+            self.enter(1)?;
             let mut freed = Vec::with_capacity(self.depth as usize);
             for answer in self.ring.completion() {
                 in_flight -= 1;
@@ -112,10 +117,11 @@ impl BareLoop {
                 in_flight += u32::from(self.push_next(transfer, slot, &mut offsets));
                 if transfer == Transfer::FillAndWrite {
                     // The device does not wait until the next block is filled.
-                    self.enter(0).inspect_err(|_| self.memory.is_in_flight = true)?;
+                    self.enter(0)?;
                 }
             }
         }
+        self.memory.is_in_flight = false;
         outcome?;
         Ok(LoopTime { operations, elapsed: start.elapsed(), cpu: cpu_time().saturating_sub(cpu) })
     }
@@ -181,7 +187,7 @@ struct Blocks {
     start: NonNull<u8>,
     layout: Layout,
     block_bytes: usize,
-    /// Operations may still use it, so it is never freed.
+    /// Operations may use it: during a run, and for good after one that was broken off. Then it is never freed.
     is_in_flight: bool,
 }
 
@@ -205,8 +211,8 @@ impl Blocks {
     fn fill(&mut self, slot: u32) {
         let (start, bytes) = (self.block(slot), self.block_bytes);
         // SAFETY: a block of ours, zeroed when it was allocated, and `self` is borrowed exclusively. No
-        // operation uses it: a run fills a slot before it pushes the slot's first operation, or after the
-        // answer to the last one, and callers do not run a loop again that has failed.
+        // operation uses it: a run begins with none in flight, and fills a slot before it pushes the slot's
+        // first operation, or after the answer to the last one.
         let block = unsafe { std::slice::from_raw_parts_mut(start, bytes) };
         block.fill(0);
         block.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
@@ -268,6 +274,17 @@ mod tests {
         let beyond = bare.run(Transfer::Read, (8..24).map(|block| block * 4096)).unwrap_err();
         assert!(format!("{beyond:#}").contains("0 bytes transferred, expected 4096"), "{beyond:#}");
         assert_eq!(bare.run(Transfer::Read, [0]).unwrap().operations, 1);
+    }
+
+    /// What is in flight then would be beside what the next run does with the same memory.
+    #[test]
+    fn a_loop_that_was_broken_off_does_not_run_again() {
+        let Some(mut bare) = bare_loop(4) else { return };
+        let offsets = (0..8).map(|block| if block < 6 { block * 4096 } else { panic!("in the middle") });
+        let run = std::panic::AssertUnwindSafe(|| bare.run(Transfer::Read, offsets));
+        assert!(std::panic::catch_unwind(run).is_err());
+        let again = bare.run(Transfer::FillAndWrite, [0]).unwrap_err();
+        assert!(again.to_string().contains("broken off with operations in flight"), "{again}");
     }
 
     #[test]
