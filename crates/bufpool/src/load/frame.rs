@@ -63,6 +63,10 @@ impl<'a> FrameSearch<'a> {
 
     /// Asks for a frame, and for another as long as one that is named cannot be had at once. None if every
     /// frame that the tenant may take is busy.
+    ///
+    /// A round without an answer sets a frame aside, which happens to it again only after another thread has
+    /// loaded a page into it, or poisons a file, whose dirty pages are passed over from then on. So there are
+    /// at most as many rounds as frames, open files, and pages that other threads load meanwhile.
     pub fn ask(&mut self, how: Emptying) -> Result<Option<Found>> {
         let pool = &*self.tenant.pool;
         let creation = self.purpose == Purpose::Create;
