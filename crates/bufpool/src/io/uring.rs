@@ -22,20 +22,8 @@
 //!
 //! # Why not one shared ring, or the I/O thread for everything
 //!
-//! Random 4 KiB direct reads on a virtio disk, Linux 6.18, 2 cores that had other work as well (load 4 to 7),
-//! against a bare loop (registered buffer and file, sliding window) in alternating rounds; medians of three
-//! runs of `bufbench io`, where lists of 2,048 pages are streamed through a leased ring, and of `bufbench io
-//! --futures`, where the I/O thread does all reads:
-//!
-//! | depth | leased: reads/s | CPU a read | I/O thread: reads/s | CPU a read |
-//! | --- | --- | --- | --- | --- |
-//! | 1 | 0.98 | 1.15 | 0.73 | 1.72 |
-//! | 8 | 0.88 | 1.23 | 0.60 | 2.31 |
-//! | 32 | 1.01 | 1.16 | 0.75 | 1.82 |
-//! | 128 | 1.02 | 1.31 | 0.77 | 1.81 |
-//!
 //! The I/O thread costs two changes of threads a read where nobody else reads; that is the price of a future,
-//! whose caller does not wait.
+//! whose caller does not wait. `crates/bench/README.md` ("Random misses") has figures of both.
 //!
 //! One ring shared by all threads, of which each that waits reaps for all, took more processor time a read of
 //! one thread than leased rings at every depth.
