@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use bufpool::sim::{SimFailure, SimFault};
+use bufpool::tier::{MemoryTier, TierAdmit, TierPolicy};
 use bufpool::{
     ErrorKind, File, FileOptions, HintPolicy, HintedPage, Hints, IoOperation, Pool, PoolOptions, Tenant,
 };
@@ -88,6 +89,39 @@ fn neighbours_are_one_transfer() {
     assert_eq!(pages, 256);
     let transfers = device.calls(IoOperation::Read);
     assert!(transfers * 3 < 256, "{transfers} transfers for 256 pages");
+}
+
+/// What a tier has comes in within the call that asks for it, and makes room for the next pages of the list.
+/// They are asked for by the same loop, and not on top of the same stack.
+#[test]
+fn a_long_list_above_a_tier_takes_little_stack() {
+    const PAGES: u64 = 12_000;
+    let device = stamped_device(PAGES);
+    let tier = Arc::new(MemoryTier::new(PAGES as u32));
+    let options = plain().frames(2_000).hint_limit_percent(90);
+    let (pool, file) = open_on(options.tier(tier, TierPolicy::Inclusive, TierAdmit::All), &device);
+    let tenant = pool.tenant("reader").hints(HintPolicy::Aggressive { batch: 1 }).open().unwrap();
+    device.set_latency(Duration::from_millis(1), Duration::from_millis(1));
+    // Those from 4,000 on are in the tier then: pages that are read together are not asked for there.
+    for first in (4_000..PAGES).chain(0..2_000).step_by(50) {
+        let pages: Vec<_> = (first..first + 50).map(|number| file.page(number)).collect();
+        assert!(tenant.read_many(&pages).into_iter().all(|page| page.is_ok()));
+    }
+    file.discard(0..2_000).unwrap();
+    let pages = pages_of(&file, (0..PAGES).step_by(2));
+    let thread = std::thread::Builder::new().stack_size(256 << 10);
+    let reading = thread.spawn(move || {
+        let mut hints = tenant.hint(pages).unwrap();
+        // Of the drive, which makes the list look far ahead.
+        (0..1_000).for_each(|_| drop(hints.next().unwrap()));
+        hints.skip(2_000);
+        rest(&mut hints)
+    });
+    let read = reading.unwrap().join().unwrap();
+    assert!(read.into_iter().eq((6_000..PAGES).step_by(2)));
+    let stats = pool.stats();
+    assert!(stats.hints[0].depth_max > 1_000, "{:?}", stats.hints);
+    assert!(stats.tier.as_ref().unwrap().hits > 1_000, "{:?}", stats.tier);
 }
 
 #[test]
