@@ -11,7 +11,7 @@
 //!
 //! | broken | fails |
 //! | --- | --- |
-//! | `Ring::push` stores its count relaxed; `drain` stores its own too early, or not at all, or not that of skipped hits | [`the_access_log_loses_and_doubles_nothing`] |
+//! | `HitRing::push` stores its count relaxed; `drain` stores its own too early, or not at all, or not that of skipped hits | [`the_access_log_loses_and_doubles_nothing`] |
 //! | a key is marked as used relaxed, or before it is filled | [`keys_are_seen_whole`] |
 //! | `is_as` or `still` without its fence; a writer does not count its change; a word held exclusively may be read | [`optimistic_reads_are_whole`] |
 //! | a read begins without its barrier, or ends relaxed; the waiter looks relaxed, or does not wait | [`eviction_against_an_optimistic_reader`] |
@@ -42,7 +42,7 @@ use crate::policy::mutex::PolicyMutex;
 use crate::sync::{AtomicU64, Mutex, Ordering, fence, relax};
 use crate::thread::keys::{KeyPlace, SiteHash, TenantTag};
 use crate::thread::reader::Reader;
-use crate::thread::ring::{Level, RING_ENTRIES, Ring};
+use crate::thread::ring::{HitRing, Level, RING_ENTRIES};
 use crate::thread::site::SiteRef;
 use crate::thread::spare::Spare;
 use crate::wakers::{PoolWaker, WakerThread};
@@ -206,7 +206,7 @@ fn eviction_against_a_reader_and_a_pin() {
     });
 }
 
-fn find_key(ring: &Ring, tenant: u32) -> Option<KeyPlace> {
+fn find_key(ring: &HitRing, tenant: u32) -> Option<KeyPlace> {
     let site = SiteRef::caller().masked(0);
     let tenant = TenantId(tenant);
     ring.find_key(SiteHash::new(&TenantTag::new(0, tenant), site), tenant, site)
@@ -217,9 +217,9 @@ fn find_key(ring: &Ring, tenant: u32) -> Option<KeyPlace> {
 #[test]
 fn the_access_log_loses_and_doubles_nothing() {
     model(|| {
-        let ring = Arc::new(Ring::new());
+        let ring = Arc::new(HitRing::new());
         let policy = Arc::new(loom::sync::Mutex::new((Vec::new(), 0)));
-        let drain = |ring: &Ring, policy: &loom::sync::Mutex<(Vec<u64>, u64)>| {
+        let drain = |ring: &HitRing, policy: &loom::sync::Mutex<(Vec<u64>, u64)>| {
             let mut seen = policy.lock().unwrap();
             ring.drain(|hit, _| seen.0.push(hit.page.0));
             ring.drain_skipped(|skipped| seen.1 += skipped.hits);
@@ -268,9 +268,9 @@ fn the_policy_lock_excludes_and_wakes() {
 #[test]
 fn keys_are_seen_whole() {
     model(|| {
-        let ring = Arc::new(Ring::new());
+        let ring = Arc::new(HitRing::new());
         let lock = Arc::new(loom::sync::Mutex::new(0));
-        let drain = |ring: &Ring, counted: &mut u64| {
+        let drain = |ring: &HitRing, counted: &mut u64| {
             ring.drain(|hit, _| assert_eq!(u64::from(hit.tenant.0), hit.page.0));
             ring.drain_skipped(|skipped| *counted += u64::from(skipped.tenant.0) * skipped.hits);
         };

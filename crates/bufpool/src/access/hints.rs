@@ -2,7 +2,7 @@
 //! by which it replaces.
 //!
 //! The engine's iterator is run by the calls of its own handle only, on the caller's thread, with no lock of
-//! the pool held, and a bounded number of items a call. What it yields goes into the handle's ring and into
+//! the pool held, and a bounded number of items a call. What it yields goes into the handle's queue and into
 //! the list that the directory keeps ([`bufpool_policies::hints`]); the pump, completions and questions about
 //! victims see the list alone. So an iterator that blocks, reads pages of the same pool or panics holds up
 //! nobody but its owner.
@@ -119,7 +119,7 @@ pub struct Hints<I = Box<dyn Iterator<Item = HintedPage> + Send>> {
     /// How far the pool looks ahead, when it said so last.
     depth: u32,
     depth_max: u32,
-    pace: Pace,
+    rate: ReadRate,
     /// From where the reads were disclosed.
     site: SiteRef,
     /// Files of the pages read last, at most [`FILES_KEPT`], those named last coming first.
@@ -129,15 +129,15 @@ pub struct Hints<I = Box<dyn Iterator<Item = HintedPage> + Send>> {
 /// The reader's place in its list.
 struct Cursor {
     /// What the iterator yielded and the reader has not reached.
-    ring: VecDeque<HintedPage>,
-    /// Those at the front of `ring` that the directory has.
+    yielded: VecDeque<HintedPage>,
+    /// Those at the front of `yielded` that the directory has.
     disclosed: usize,
     /// Hints consumed or skipped.
     position: u64,
 }
 
 /// How fast the reader goes when it does not wait.
-struct Pace {
+struct ReadRate {
     /// Of the reads that the directory has not heard of: since when, and how long the reader waited
     /// meanwhile.
     since: Instant,
@@ -146,7 +146,7 @@ struct Pace {
     access_ns: u64,
 }
 
-impl Pace {
+impl ReadRate {
     /// `reads` were made. Returns how long they took, waits left out.
     fn lap(&mut self, reads: u64) -> Duration {
         let now = Instant::now();
@@ -185,14 +185,14 @@ impl Access<'_> {
         let mut hints = Hints {
             tenant: self.tenant.clone(),
             pages: Some(pages),
-            cursor: Cursor { ring: VecDeque::new(), disclosed: 0, position: 0 },
+            cursor: Cursor { yielded: VecDeque::new(), disclosed: 0, position: 0 },
             leads: false,
             untold: 0,
             list: None,
             ended: HintCounts::default(),
             depth: 0,
             depth_max: 0,
-            pace: Pace { since: Instant::now(), waited: Duration::ZERO, access_ns: 0 },
+            rate: ReadRate { since: Instant::now(), waited: Duration::ZERO, access_ns: 0 },
             site,
             files: Vec::new(),
         };
@@ -262,8 +262,8 @@ impl<I> Hints<I> {
         let reads = std::mem::take(&mut self.untold);
         let Some(mut list) = self.list else { return };
         let pool = &*self.tenant.pool;
-        let busy = self.pace.lap(reads);
-        let horizon = self.pace.horizon(pool.ahead_latency_ns.load(Ordering::Relaxed));
+        let busy = self.rate.lap(reads);
+        let horizon = self.rate.horizon(pool.ahead_latency_ns.load(Ordering::Relaxed));
         let Ok(mut policy) = self.tenant.lock_policy(HINT) else { return };
         pool.drain_own_log_into(&mut policy);
         let mut followed = policy.directory.hint_state(list.id).map(|(_, _, followed)| followed);
@@ -297,20 +297,20 @@ impl Cursor {
     /// The directory has found that hints up to this position were used.
     fn follow(&mut self, followed: u64) {
         let ahead = followed.saturating_sub(self.position).min(self.disclosed as u64);
-        self.ring.drain(..ahead as usize);
+        self.yielded.drain(..ahead as usize);
         self.disclosed -= ahead as usize;
         self.position += ahead;
     }
 
     /// Takes the next hint out.
     fn take(&mut self) {
-        self.ring.pop_front();
+        self.yielded.pop_front();
         self.disclosed = self.disclosed.saturating_sub(1);
     }
 
     fn disclose(&mut self, policy: &mut PolicyState, list: Disclosed) {
         let first = self.disclosed;
-        while let Some(hint) = self.ring.get(self.disclosed) {
+        while let Some(hint) = self.yielded.get(self.disclosed) {
             let page = hint.id();
             let frame = policy.files.frame_of(page);
             if policy.directory.hint(list.id, page, frame).is_none() {
@@ -325,7 +325,7 @@ impl Cursor {
 
     /// Tells the recorder of the hints from `first` on that were disclosed, in runs of neighbours.
     fn record(&self, first: usize, policy: &mut PolicyState, list: Disclosed) {
-        let pages: Vec<PageId> = self.ring.range(first..self.disclosed).map(|hint| hint.id()).collect();
+        let pages: Vec<PageId> = self.yielded.range(first..self.disclosed).map(|hint| hint.id()).collect();
         for run in pages.chunk_by(|one, other| one.0 + 1 == other.0) {
             let (tenant, first, last) = (list.id.tenant().0, run[0], run[run.len() - 1]);
             policy.record(Event::Hint { tenant, first, last });
@@ -400,7 +400,7 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
     ///
     /// With the panic of `pages`.
     pub fn extend(&mut self, pages: impl IntoIterator<Item = HintedPage>) {
-        self.cursor.ring.extend(pages);
+        self.cursor.yielded.extend(pages);
         self.pump();
     }
 
@@ -414,10 +414,10 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
         self.pump();
         let mut left = pages;
         while left > 0 {
-            if self.cursor.ring.is_empty() {
+            if self.cursor.yielded.is_empty() {
                 self.refill();
             }
-            let now = left.min(self.cursor.ring.len());
+            let now = left.min(self.cursor.yielded.len());
             if now == 0 {
                 break;
             }
@@ -432,7 +432,7 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
     fn keep_ahead(&mut self) {
         let most = if self.tenant.pool.is_immediate { 1 } else { UNTOLD_MAX };
         let due = u64::from(self.depth / 4).clamp(1, most);
-        if self.untold >= due || self.cursor.ring.is_empty() {
+        if self.untold >= due || self.cursor.yielded.is_empty() {
             self.refill();
             self.pump();
         }
@@ -444,14 +444,14 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
         let target = target.min(HINTS_MAX as u64) as usize;
         let Some(mut pages) = self.pages.take() else { return };
         let mut pulled = 0;
-        while self.cursor.ring.len() < target && pulled < PULLED_MAX {
+        while self.cursor.yielded.len() < target && pulled < PULLED_MAX {
             // The list ends with an iterator that panics: it is not put back.
             let page = match catch_unwind(AssertUnwindSafe(|| pages.next())) {
                 Ok(Some(page)) => page,
                 Ok(None) => return,
                 Err(panic) => resume_unwind(panic),
             };
-            self.cursor.ring.push_back(page);
+            self.cursor.yielded.push_back(page);
             pulled += 1;
         }
         self.pages = Some(pages);
@@ -460,7 +460,7 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
     /// The next hint, with its file if that is open.
     fn peek(&mut self) -> Result<Option<(HintedPage, Option<Arc<File>>)>> {
         self.tenant.check_open(NEXT)?;
-        let Some(hint) = self.cursor.ring.front().copied() else { return Ok(None) };
+        let Some(hint) = self.cursor.yielded.front().copied() else { return Ok(None) };
         Ok(Some((hint, self.file(hint.file))))
     }
 
@@ -487,7 +487,7 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
     /// Passes over the next `hints`, which the iterator has yielded.
     fn pass_over(&mut self, hints: usize) {
         let told = hints.min(self.cursor.disclosed);
-        self.cursor.ring.drain(..hints);
+        self.cursor.yielded.drain(..hints);
         self.cursor.disclosed -= told;
         self.tell_skipped(told as u64);
         self.cursor.position += hints as u64;
@@ -525,7 +525,7 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
         }
         let since = Instant::now();
         let latch = Access::of(&self.tenant).latch_shared(page, origin.site());
-        self.pace.waited += since.elapsed();
+        self.rate.waited += since.elapsed();
         let latch = latch.map_err(Refused::into_error)?;
         Ok(OwnedReadGuard::on_latch(file.keeper(), number, latch.into()))
     }
@@ -568,7 +568,7 @@ impl<I> fmt::Debug for Hints<I> {
             "Hints({}, at {}, {} ahead)",
             self.tenant.name(),
             self.cursor.position,
-            self.cursor.ring.len()
+            self.cursor.yielded.len()
         )
     }
 }
@@ -623,7 +623,7 @@ impl<I: Iterator<Item = HintedPage>> NextFuture<'_, I> {
             };
             self.reading = None;
             if let Some(since) = self.pending_since.take() {
-                self.hints.pace.waited += since.elapsed();
+                self.hints.rate.waited += since.elapsed();
             }
             match read {
                 Err(error) if is_vain(&error) => self.hints.pass_over(1),

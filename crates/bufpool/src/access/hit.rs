@@ -27,7 +27,7 @@ use crate::state::waiting::{Limit, Purpose, Refused, Waits};
 use crate::thread::context::ScopeId;
 use crate::thread::holds::HoldsSlot;
 use crate::thread::keys::{KeyPlace, SiteHash, TenantTag};
-use crate::thread::ring::{Hit, Level, Ring};
+use crate::thread::ring::{Hit, HitRing, Level};
 use crate::thread::site::{CallPlace, Origin, PageClass, SiteRef};
 
 /// What an access comes to, unless it is refused.
@@ -430,12 +430,12 @@ impl<'p> HitLog<'p> {
 
     /// The calling thread's ring; none if the thread is ending.
     #[cold]
-    fn own_ring(self) -> Option<&'static Ring> {
+    fn own_ring(self) -> Option<&'static HitRing> {
         self.pool.take_back_logs(&mut self.pool.policy.lock());
         log::ring(self.pool.hot.serial, |ring| self.pool.logs.lock().add(ring))
     }
 
-    fn find_key(self, ring: &Ring, tenant_tag: &TenantTag, site: SiteRef) -> KeyPlace {
+    fn find_key(self, ring: &HitRing, tenant_tag: &TenantTag, site: SiteRef) -> KeyPlace {
         let who = SiteHash::new(tenant_tag, site);
         ring.find_key(who, tenant_tag.tenant, site).unwrap_or_else(|| {
             let mut policy = self.pool.policy.lock();
@@ -460,7 +460,7 @@ impl<'p> HitLog<'p> {
     }
 
     #[cold]
-    fn drain_own_log(self, ring: &Ring, level: Level) {
+    fn drain_own_log(self, ring: &HitRing, level: Level) {
         let policy =
             if level == Level::Full { Some(self.pool.policy.lock()) } else { self.pool.policy.try_lock() };
         if let Some(mut policy) = policy {

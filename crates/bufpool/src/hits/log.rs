@@ -20,22 +20,22 @@ use std::sync::atomic::AtomicU64;
 use crate::sync::Ordering;
 use crate::thread::hot::{NO_RING, PoolRing, hot, no_keys};
 use crate::thread::keys::Keys;
-use crate::thread::ring::{POOL, Ring, THREAD};
+use crate::thread::ring::{HitRing, POOL, THREAD};
 
 /// Rings that nobody uses.
-static SPARE: parking_lot::Mutex<Vec<&'static Ring>> = parking_lot::Mutex::new(Vec::new());
+static SPARE: parking_lot::Mutex<Vec<&'static HitRing>> = parking_lot::Mutex::new(Vec::new());
 
 /// A ring for a thread and a pool.
-fn take_ring() -> &'static Ring {
+fn take_ring() -> &'static HitRing {
     let spare = SPARE.lock().pop();
-    let Some(ring) = spare else { return Box::leak(Box::new(Ring::new())) };
+    let Some(ring) = spare else { return Box::leak(Box::new(HitRing::new())) };
     // Entries and counts go on from where they were: the last user has drained the ring when it gave it up.
     ring.users.store(THREAD | POOL, Ordering::Relaxed);
     ring
 }
 
 /// A thread or a pool needs the ring no more; hits not handed over yet are lost.
-pub(crate) fn give_up_ring(ring: &'static Ring, user: u32) {
+pub(crate) fn give_up_ring(ring: &'static HitRing, user: u32) {
     if ring.give_up(user) {
         ring.drain(|_, _| {});
         ring.drain_skipped(|_| {});
@@ -45,7 +45,7 @@ pub(crate) fn give_up_ring(ring: &'static Ring, user: u32) {
 }
 
 /// The rings of one thread, with the serial numbers of their pools.
-struct ThreadRings(Vec<(u64, &'static Ring)>);
+struct ThreadRings(Vec<(u64, &'static HitRing)>);
 
 impl Drop for ThreadRings {
     fn drop(&mut self) {
@@ -69,7 +69,7 @@ pub(crate) fn threads_ended() -> u64 {
 /// The rings of a pool's threads.
 #[derive(Default)]
 pub(crate) struct Logs {
-    rings: Vec<&'static Ring>,
+    rings: Vec<&'static HitRing>,
     /// The next ring to be looked at, in a look at all of them.
     next: usize,
     /// How many threads had ended when that look began.
@@ -80,12 +80,12 @@ pub(crate) struct Logs {
 
 impl Logs {
     /// A thread has made a ring.
-    pub fn add(&mut self, ring: &'static Ring) {
+    pub fn add(&mut self, ring: &'static HitRing) {
         self.rings.push(ring);
     }
 
     /// Looks at all rings: `apply` takes what is in them, and those of ended threads are given up.
-    pub fn drain(&mut self, mut apply: impl FnMut(&Ring)) {
+    pub fn drain(&mut self, mut apply: impl FnMut(&HitRing)) {
         self.rings.retain(|ring| {
             // Before it is drained: nothing is added afterwards.
             let is_abandoned = ring.is_abandoned();
@@ -106,7 +106,7 @@ impl Logs {
     /// As [`drain`](Self::drain), of `count` rings at most that come before the one with number `end`.
     /// Returns what the next `end` is: all rings that are here when it is their number have been drained when
     /// it is 0.
-    pub fn drain_before(&mut self, end: usize, count: usize, mut apply: impl FnMut(&Ring)) -> usize {
+    pub fn drain_before(&mut self, end: usize, count: usize, mut apply: impl FnMut(&HitRing)) -> usize {
         let end = end.min(self.rings.len());
         let first = end.saturating_sub(count);
         for at in (first..end).rev() {
@@ -130,7 +130,7 @@ impl Logs {
 
     /// Looks at the next `count` rings, if threads have ended: `apply` takes what is in the rings of those,
     /// and they are given up.
-    pub fn take_back(&mut self, count: usize, mut apply: impl FnMut(&Ring)) {
+    pub fn take_back(&mut self, count: usize, mut apply: impl FnMut(&HitRing)) {
         let ended = threads_ended();
         for _ in 0..count {
             if ended == self.ended_seen {
@@ -178,7 +178,7 @@ fn set_last_ring(ring: PoolRing) {
 }
 
 /// The calling thread's ring in the pool with this serial number, if it has one.
-pub(crate) fn existing_ring(pool_serial: u64) -> Option<&'static Ring> {
+pub(crate) fn existing_ring(pool_serial: u64) -> Option<&'static HitRing> {
     let (serial, ring) = hot(|thread| thread.last_ring.get());
     let last = if serial == pool_serial { ring } else { None };
     last.or_else(|| {
@@ -193,7 +193,7 @@ pub(crate) fn existing_ring(pool_serial: u64) -> Option<&'static Ring> {
 
 /// As [`existing_ring`], but makes one, which `register` is told of. None if the thread is ending and has no
 /// rings any more.
-pub(crate) fn ring(pool_serial: u64, register: impl FnOnce(&'static Ring)) -> Option<&'static Ring> {
+pub(crate) fn ring(pool_serial: u64, register: impl FnOnce(&'static HitRing)) -> Option<&'static HitRing> {
     existing_ring(pool_serial).or_else(|| {
         let add = |rings: &RefCell<ThreadRings>| {
             let mut rings = rings.borrow_mut();
@@ -230,7 +230,7 @@ mod tests {
     const TENANT: TenantId = TenantId(3);
 
     #[track_caller]
-    fn key(ring: &Ring) -> KeyPlace {
+    fn key(ring: &HitRing) -> KeyPlace {
         let site = SiteRef::caller();
         ring.find_key(SiteHash::new(&TenantTag::new(0, TENANT), site), TENANT, site).expect("room for a key")
     }
@@ -239,13 +239,13 @@ mod tests {
         page.is_multiple_of(3)
     }
 
-    fn push(ring: &Ring, page: u64) -> Level {
+    fn push(ring: &HitRing, page: u64) -> Level {
         ring.push(PageId(page), FrameId(page as u32), key(ring), is_creation(page))
     }
 
     #[test]
     fn hits_come_out_as_they_went_in() {
-        let ring = Ring::new();
+        let ring = HitRing::new();
         let (mut noted, mut skipped) = (0, 0);
         for round in 0..1000_u64 {
             let fill = round as usize % RING_ENTRIES;
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn a_ring_says_when_it_is_full() {
-        let ring = Ring::new();
+        let ring = HitRing::new();
         let levels: Vec<Level> = (0..RING_ENTRIES as u64).map(|page| push(&ring, page)).collect();
         assert!(levels[..RING_ENTRIES / 2 - 1].iter().all(|level| *level == Level::Low));
         assert_eq!(levels[RING_ENTRIES / 2 - 1], Level::Half);
@@ -300,14 +300,14 @@ mod tests {
 
     #[test]
     fn skipped_hits_are_handed_over_now_and_then() {
-        let ring = Ring::new();
+        let ring = HitRing::new();
         let key = key(&ring);
         assert_eq!((0..3 * SKIPS_A_DRAIN).filter(|_| ring.skip(key)).count(), 3);
     }
 
     #[test]
     fn keys_are_told_apart_until_there_is_no_room() {
-        let ring = Ring::new();
+        let ring = HitRing::new();
         let site =
             SiteRef { place: CallPlace::Named(site!("probe")), scope: ScopeId::NONE, class: PageClass::NONE };
         let who = |tenant| SiteHash::new(&TenantTag::new(0, TenantId(tenant)), site);

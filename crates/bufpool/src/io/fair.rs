@@ -43,7 +43,7 @@ pub(super) struct FairQueue<T> {
     slots: usize,
     /// By tenant number; numbers of closed tenants are used again, so there are as many as were ever open at
     /// once.
-    lanes: Vec<Lane<T>>,
+    tenants: Vec<TenantQueue<T>>,
     /// Tenants with reads that wait, in the order of their turns.
     turns: VecDeque<TenantId>,
     in_flight: usize,
@@ -56,7 +56,7 @@ pub(super) struct FairQueue<T> {
 
 /// One tenant's reads.
 #[derive(Debug)]
-struct Lane<T> {
+struct TenantQueue<T> {
     in_flight: usize,
     waiting: VecDeque<Waiting<T>>,
     deficit: u32,
@@ -68,7 +68,7 @@ struct Waiting<T> {
     read: T,
 }
 
-impl<T> Lane<T> {
+impl<T> TenantQueue<T> {
     const EMPTY: Self = Self { in_flight: 0, waiting: VecDeque::new(), deficit: 0 };
 
     fn is_reading(&self) -> bool {
@@ -81,7 +81,7 @@ impl<T> FairQueue<T> {
     pub fn new() -> Self {
         Self {
             slots: 1,
-            lanes: Vec::new(),
+            tenants: Vec::new(),
             turns: VecDeque::new(),
             in_flight: 0,
             queued: 0,
@@ -113,13 +113,13 @@ impl<T> FairQueue<T> {
         let mut limit = self.below_share(tenant);
         if self.queued == 0 {
             limit = limit.max(self.free_slots());
-        } else if !self.lane(tenant).waiting.is_empty() {
+        } else if !self.queue(tenant).waiting.is_empty() {
             limit = 0;
         }
         let started = count.min(limit);
-        let lane = self.lane(tenant);
-        let begins = started > 0 && !lane.is_reading();
-        lane.in_flight += started;
+        let queue = self.queue(tenant);
+        let begins = started > 0 && !queue.is_reading();
+        queue.in_flight += started;
         self.readers += usize::from(begins);
         self.in_flight += started;
         started
@@ -127,11 +127,11 @@ impl<T> FairQueue<T> {
 
     /// Lets a read wait for its tenant's turn.
     pub fn push(&mut self, tenant: TenantId, cost: u32, read: T) {
-        let lane = self.lane(tenant);
-        let (was_reading, was_waiting) = (lane.is_reading(), !lane.waiting.is_empty());
-        lane.waiting.push_back(Waiting { cost, read });
+        let queue = self.queue(tenant);
+        let (was_reading, was_waiting) = (queue.is_reading(), !queue.waiting.is_empty());
+        queue.waiting.push_back(Waiting { cost, read });
         if !was_waiting {
-            lane.deficit = QUANTUM;
+            queue.deficit = QUANTUM;
             self.turns.push_back(tenant);
         }
         self.readers += usize::from(!was_reading);
@@ -147,12 +147,12 @@ impl<T> FairQueue<T> {
             return None;
         }
         while let Some(&tenant) = self.turns.front() {
-            let lane = self.lane(tenant);
-            let cost = lane.waiting.front().expect("a tenant has its turn because its reads wait").cost;
-            if lane.deficit >= cost {
+            let queue = self.queue(tenant);
+            let cost = queue.waiting.front().expect("a tenant has its turn because its reads wait").cost;
+            if queue.deficit >= cost {
                 return Some((tenant, self.take_first(tenant)));
             }
-            lane.deficit += QUANTUM;
+            queue.deficit += QUANTUM;
             self.turns.rotate_left(1);
         }
         None
@@ -160,9 +160,9 @@ impl<T> FairQueue<T> {
 
     /// A read of `tenant` that had been started is over, however it ended.
     pub fn finish(&mut self, tenant: TenantId, count: usize) {
-        let lane = self.lane(tenant);
-        lane.in_flight = lane.in_flight.checked_sub(count).expect("only what was started is finished");
-        let stopped = count > 0 && !lane.is_reading();
+        let queue = self.queue(tenant);
+        queue.in_flight = queue.in_flight.checked_sub(count).expect("only what was started is finished");
+        let stopped = count > 0 && !queue.is_reading();
         self.readers -= usize::from(stopped);
         self.in_flight -= count;
     }
@@ -176,32 +176,32 @@ impl<T> FairQueue<T> {
     /// reads alone.
     fn below_share(&mut self, tenant: TenantId) -> usize {
         let (reading, slots) = (self.readers, self.slots);
-        let lane = self.lane(tenant);
-        let readers = reading + usize::from(!lane.is_reading());
-        if readers == 1 { usize::MAX } else { (slots / readers).max(1).saturating_sub(lane.in_flight) }
+        let queue = self.queue(tenant);
+        let readers = reading + usize::from(!queue.is_reading());
+        if readers == 1 { usize::MAX } else { (slots / readers).max(1).saturating_sub(queue.in_flight) }
     }
 
     fn take_first(&mut self, tenant: TenantId) -> T {
-        let lane = self.lane(tenant);
-        let first = lane.waiting.pop_front().expect("the caller has seen it");
-        lane.deficit -= first.cost;
-        if lane.waiting.is_empty() {
-            lane.deficit = 0;
+        let queue = self.queue(tenant);
+        let first = queue.waiting.pop_front().expect("the caller has seen it");
+        queue.deficit -= first.cost;
+        if queue.waiting.is_empty() {
+            queue.deficit = 0;
             let left = self.turns.pop_front();
             debug_assert_eq!(left, Some(tenant));
         }
         self.queued -= 1;
         // It counts as reading before and after.
-        self.lane(tenant).in_flight += 1;
+        self.queue(tenant).in_flight += 1;
         self.in_flight += 1;
         first.read
     }
 
-    fn lane(&mut self, tenant: TenantId) -> &mut Lane<T> {
-        if self.lanes.len() <= tenant.index() {
-            self.lanes.resize_with(tenant.index() + 1, || Lane::EMPTY);
+    fn queue(&mut self, tenant: TenantId) -> &mut TenantQueue<T> {
+        if self.tenants.len() <= tenant.index() {
+            self.tenants.resize_with(tenant.index() + 1, || TenantQueue::EMPTY);
         }
-        &mut self.lanes[tenant.index()]
+        &mut self.tenants[tenant.index()]
     }
 }
 
@@ -209,15 +209,15 @@ impl<T> FairQueue<T> {
 impl<T> FairQueue<T> {
     /// Recounts everything and panics where the counts contradict each other.
     fn check_invariants(&self) {
-        let sum = |count: fn(&Lane<T>) -> usize| self.lanes.iter().map(count).sum::<usize>();
-        assert_eq!(self.in_flight, sum(|lane| lane.in_flight));
-        assert_eq!(self.queued, sum(|lane| lane.waiting.len()));
-        assert_eq!(self.readers, sum(|lane| usize::from(lane.is_reading())));
+        let sum = |count: fn(&TenantQueue<T>) -> usize| self.tenants.iter().map(count).sum::<usize>();
+        assert_eq!(self.in_flight, sum(|queue| queue.in_flight));
+        assert_eq!(self.queued, sum(|queue| queue.waiting.len()));
+        assert_eq!(self.readers, sum(|queue| usize::from(queue.is_reading())));
         let mut turns: Vec<_> = self.turns.iter().map(|tenant| tenant.index()).collect();
         turns.sort_unstable();
-        let waiting = self.lanes.iter().enumerate().filter(|(_, lane)| !lane.waiting.is_empty());
+        let waiting = self.tenants.iter().enumerate().filter(|(_, queue)| !queue.waiting.is_empty());
         assert_eq!(turns, waiting.map(|(index, _)| index).collect::<Vec<_>>(), "one turn for each who waits");
-        assert!(self.lanes.iter().all(|lane| lane.deficit == 0 || !lane.waiting.is_empty()));
+        assert!(self.tenants.iter().all(|queue| queue.deficit == 0 || !queue.waiting.is_empty()));
     }
 }
 

@@ -102,7 +102,7 @@ impl<'g> TenantPrefetch<'g> {
 
 /// What came of a request to bring pages ahead.
 #[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Begun {
+pub(crate) struct Prefetched {
     /// Pages on their way now.
     pub pages: usize,
     /// The first page for which the tenant's limit, or a lack of clean frames, left no room, or that was held
@@ -129,9 +129,9 @@ impl<'p> Prefetch<'p> {
         charge: AheadCharge,
         file: &Arc<FileShared>,
         numbers: impl Iterator<Item = u64>,
-    ) -> Begun {
+    ) -> Prefetched {
         let mut numbers = numbers.peekable();
-        let mut begun = Begun::default();
+        let mut begun = Prefetched::default();
         while numbers.peek().is_some() && begun.refused.is_none() {
             let runs = match self.claim_absent(file, &mut numbers) {
                 Ok(runs) if runs.is_empty() => break,
@@ -184,8 +184,8 @@ impl<'p> Prefetch<'p> {
     }
 
     /// Finds frames for pages and hands the transfers to the backend.
-    fn load_ahead(self, charge: AheadCharge, file: &Arc<FileShared>, runs: Vec<LoadingRun>) -> Begun {
-        let Ok(io) = file.io(OPERATION) else { return Begun::default() };
+    fn load_ahead(self, charge: AheadCharge, file: &Arc<FileShared>, runs: Vec<LoadingRun>) -> Prefetched {
+        let Ok(io) = file.io(OPERATION) else { return Prefetched::default() };
         let numbers = runs.iter().flat_map(LoadingRun::numbers);
         let admitted = self.admit_ahead(charge, file, numbers.clone());
         let refused = numbers.clone().nth(admitted.len());
@@ -203,7 +203,7 @@ impl<'p> Prefetch<'p> {
         if let Some(each) = begun.elapsed().checked_div(transfers as u32) {
             move_mean(&self.pool.ahead_submission_ns, each);
         }
-        Begun { pages, refused }
+        Prefetched { pages, refused }
     }
 
     /// Empties frames for the first of the pages: for neighbours that get theirs, as many at a time as one
@@ -326,7 +326,7 @@ impl<'p> Prefetch<'p> {
             };
             let begun = match file {
                 Some(file) => self.bring_ahead(charge, &file, plan.pages.numbers()),
-                None => Begun::default(),
+                None => Prefetched::default(),
             };
             // Where all came as planned, there is nothing to say.
             if (begun.pages as u64) < plan.pages.count {

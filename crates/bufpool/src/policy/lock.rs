@@ -32,7 +32,7 @@ use crate::policy::programs::LiveProgram;
 use crate::policy::recording::Recording;
 use crate::sys::fetch_to_write;
 use crate::thread::keys::KEYS;
-use crate::thread::ring::{Hit, Ring, Skipped};
+use crate::thread::ring::{Hit, HitRing, Skipped};
 use crate::thread::site::SiteRef;
 use crate::thread::stack::StackContexts;
 use crate::tier::Life;
@@ -296,7 +296,7 @@ impl PolicyState {
     }
 
     /// Applies what a thread has noted.
-    pub fn apply(&mut self, ring: &Ring) {
+    pub fn apply(&mut self, ring: &HitRing) {
         // What the directory knows of the frames is fetched before the first of it is used, side by side.
         self.directory.prefetch(ring.frames());
         let mut latest = None;
@@ -321,7 +321,7 @@ impl PolicyState {
 
     /// Counts hits that were not noted one by one: those of all tenants here, and then in the directory, so
     /// that the processor fetches what it has of several tenants at a time.
-    fn count_skipped(&mut self, ring: &Ring) {
+    fn count_skipped(&mut self, ring: &HitRing) {
         let mut skipped = std::mem::take(&mut self.skipped);
         ring.drain_skipped(|Skipped { hits, tenant, site }| {
             let context = self.context(tenant, site);

@@ -20,14 +20,14 @@ const ACCESSES_MAX: u32 = 256;
 /// mode nothing is measured: all tenants have the published costs' rate.
 pub(crate) struct Pricing {
     is_deterministic: bool,
-    tenants: Vec<Pace>,
+    tenants: Vec<AccessRate>,
     costs: CostModel,
     measurements: u32,
 }
 
 /// How fast a tenant goes.
 #[derive(Clone, Default)]
-struct Pace {
+struct AccessRate {
     /// When its last wait ended.
     since: Option<Instant>,
     /// Accesses since then.
@@ -43,8 +43,8 @@ impl Pricing {
 
     /// A tenant found its page in memory, or made a new one.
     pub fn found(&mut self, tenant: TenantId) {
-        let pace = self.pace(tenant);
-        pace.accesses = pace.accesses.saturating_add(1);
+        let rate = self.rate(tenant);
+        rate.accesses = rate.accesses.saturating_add(1);
     }
 
     /// A tenant begins to wait for a page that it misses.
@@ -54,10 +54,10 @@ impl Pricing {
             return;
         }
         let now = Instant::now();
-        let pace = self.pace(tenant);
-        let accesses = std::mem::take(&mut pace.accesses).saturating_add(1);
-        let since = pace.since.take();
-        if pace.waits.replace(now).is_none()
+        let rate = self.rate(tenant);
+        let accesses = std::mem::take(&mut rate.accesses).saturating_add(1);
+        let since = rate.since.take();
+        if rate.waits.replace(now).is_none()
             && let Some(since) = since
         {
             self.accessed(directory, tenant, accesses, now.duration_since(since));
@@ -81,9 +81,9 @@ impl Pricing {
             return;
         }
         let now = Instant::now();
-        let pace = self.pace(tenant);
-        pace.since = Some(now);
-        if let Some(began) = pace.waits.take() {
+        let rate = self.rate(tenant);
+        rate.since = Some(now);
+        if let Some(began) = rate.waits.take() {
             self.costs.disk_us = moved(self.costs.disk_us, micros(now.duration_since(began)));
             self.measured(directory);
         }
@@ -107,9 +107,9 @@ impl Pricing {
         }
     }
 
-    fn pace(&mut self, tenant: TenantId) -> &mut Pace {
+    fn rate(&mut self, tenant: TenantId) -> &mut AccessRate {
         if self.tenants.len() <= tenant.index() {
-            self.tenants.resize(tenant.index() + 1, Pace::default());
+            self.tenants.resize(tenant.index() + 1, AccessRate::default());
         }
         &mut self.tenants[tenant.index()]
     }

@@ -6,7 +6,7 @@ use crate::sync::const_unless_loom;
 use crate::thread::context::Context;
 use crate::thread::keys::Keys;
 use crate::thread::reader::{Reader, ReaderRef};
-use crate::thread::ring::Ring;
+use crate::thread::ring::HitRing;
 #[cfg(not(bufpool_loom))]
 use crate::thread::spare::SPARES;
 use crate::thread::spare::{Spare, Spares};
@@ -15,7 +15,7 @@ use crate::thread::spare::{Spare, Spares};
 pub(crate) const HOLDS_SLOTS: usize = 32;
 
 /// A pool's serial number, and the thread's ring there.
-pub(crate) type PoolRing = (u64, Option<&'static Ring>);
+pub(crate) type PoolRing = (u64, Option<&'static HitRing>);
 /// Of no pool.
 pub(crate) const NO_RING: PoolRing = (u64::MAX, None);
 

@@ -55,7 +55,7 @@ struct Entry {
 }
 
 /// The hits of one thread in one pool.
-pub(crate) struct Ring {
+pub(crate) struct HitRing {
     /// Entries pushed so far. Written by the thread.
     pub(crate) pushed: CachePadded<AtomicU64>,
     /// Entries taken so far. Written under the policy lock.
@@ -73,7 +73,7 @@ pub(crate) const THREAD: u32 = 1;
 /// The pool that empties it.
 pub(crate) const POOL: u32 = 2;
 
-impl Ring {
+impl HitRing {
     pub fn new() -> Self {
         Self {
             pushed: CachePadded::new(AtomicU64::new(0)),

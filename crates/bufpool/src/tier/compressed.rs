@@ -9,7 +9,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::engine::PageName;
 use crate::error::{Error, Result};
 use crate::tier::buffer::{TierBuffer, TierPage};
-use crate::tier::copies::{Client, Copies, Copy, Found, Kept, Offer};
+use crate::tier::copies::{Client, Copies, Copy, Kept, Lookup, Offer};
 use crate::tier::{Attachment, Demoted, Life, Tier, TierDone, TierRange, TierReport, Version, in_use};
 
 /// Of zstd: the one that takes least time.
@@ -166,12 +166,12 @@ impl Used {
         self.bytes -= bytes.map_or(0, Bytes::len);
     }
 
-    fn find(&mut self, page: PageId, version: Version) -> Found<Bytes> {
+    fn find(&mut self, page: PageId, version: Version) -> Lookup<Bytes> {
         let found = self.copies.find(page, version);
         match &found {
-            Found::Right { copy, stays: false, .. } => self.left(Some(&copy.bytes)),
-            Found::Stale(bytes) => self.left(Some(bytes)),
-            Found::Right { stays: true, .. } | Found::Nothing => {}
+            Lookup::Right { copy, stays: false, .. } => self.left(Some(&copy.bytes)),
+            Lookup::Stale(bytes) => self.left(Some(bytes)),
+            Lookup::Right { stays: true, .. } | Lookup::Nothing => {}
         }
         found
     }
@@ -252,8 +252,8 @@ impl Tier for CompressedTier {
     fn take(&self, page: PageName, version: Version, mut into: TierBuffer, done: TierDone) {
         let id = PageId::in_file(page.file, page.number);
         let mut state = self.shared.state.lock();
-        let found = state.used.as_mut().map_or(Found::Nothing, |used| used.find(id, version));
-        let Found::Right { copy, stays_below, .. } = found else {
+        let found = state.used.as_mut().map_or(Lookup::Nothing, |used| used.find(id, version));
+        let Lookup::Right { copy, stays_below, .. } = found else {
             // Who is told may call the tier.
             drop(state);
             return done.absent(into);

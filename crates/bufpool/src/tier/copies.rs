@@ -54,7 +54,7 @@ pub(super) struct Kept<B> {
 }
 
 /// What there is of a page that is asked for.
-pub(super) enum Found<B> {
+pub(super) enum Lookup<B> {
     /// The version that was asked for. It is here no more, unless it `stays`.
     Right {
         copy: Copy<B>,
@@ -136,10 +136,10 @@ impl<B: Clone> Copies<B> {
     }
 
     /// The page is asked for.
-    pub fn find(&mut self, page: PageId, version: Version) -> Found<B> {
-        let Some(copy) = self.get_mut(page) else { return Found::Nothing };
+    pub fn find(&mut self, page: PageId, version: Version) -> Lookup<B> {
+        let Some(copy) = self.get_mut(page) else { return Lookup::Nothing };
         if copy.envelope.version() != version {
-            return self.forget(page).map_or(Found::Nothing, Found::Stale);
+            return self.forget(page).map_or(Lookup::Nothing, Lookup::Stale);
         }
         let (envelope, bytes) = (copy.envelope, copy.bytes.clone());
         let is_kept = self.policy != TierPolicy::Demote;
@@ -151,7 +151,7 @@ impl<B: Clone> Copies<B> {
             self.slot(read.slot).take();
         }
         let stays_below = stays && self.policy == TierPolicy::Promote;
-        Found::Right { copy: Copy { envelope, bytes }, stays, stays_below }
+        Lookup::Right { copy: Copy { envelope, bytes }, stays, stays_below }
     }
 
     /// How long pages stay in the pool's memory.
@@ -269,9 +269,9 @@ mod tests {
         assert_eq!(keep(2, 1, 20), (Demoted::Stored, None));
         assert_eq!(keep(1, 2, 11), (Demoted::Present, Some(10)), "an older one of the page");
         assert_eq!(keep(3, 1, 30), (Demoted::Stored, Some(20)), "the next to go");
-        assert!(matches!(copies.find(page(1), version(1)), Found::Stale(11)));
-        assert!(matches!(copies.find(page(1), version(2)), Found::Nothing));
-        assert!(matches!(copies.find(page(3), version(1)), Found::Right { stays: false, .. }));
+        assert!(matches!(copies.find(page(1), version(1)), Lookup::Stale(11)));
+        assert!(matches!(copies.find(page(1), version(2)), Lookup::Nothing));
+        assert!(matches!(copies.find(page(3), version(1)), Lookup::Right { stays: false, .. }));
         assert_eq!((copies.len(), copies.forget(page(3))), (0, None));
     }
 
@@ -279,13 +279,13 @@ mod tests {
     fn copies_that_stay_are_renewed_if_their_contents_are_the_same() {
         let mut copies = Copies::new(client(TierPolicy::Inclusive), 2).unwrap();
         copies.keep(page(1), copy(1, 1, 10), Offer::Demotion);
-        assert!(matches!(copies.find(page(1), version(1)), Found::Right { stays: true, .. }));
+        assert!(matches!(copies.find(page(1), version(1)), Lookup::Right { stays: true, .. }));
         assert!(copies.renew(page(1), copy(1, 2, 10).envelope));
         assert!(
             !copies.renew(page(1), copy(1, 3, 11).envelope)
                 && !copies.renew(page(2), copy(2, 1, 10).envelope)
         );
-        assert!(matches!(copies.find(page(1), version(2)), Found::Right { stays: true, .. }));
+        assert!(matches!(copies.find(page(1), version(2)), Lookup::Right { stays: true, .. }));
     }
 
     #[test]
@@ -303,7 +303,7 @@ mod tests {
                 }
                 other => panic!("{other:?}"),
             }
-            let Found::Right { stays, stays_below, .. } = copies.find(page(1), version(count)) else {
+            let Lookup::Right { stays, stays_below, .. } = copies.find(page(1), version(count)) else {
                 panic!("it was kept");
             };
             assert_eq!((stays, copies.len()), (stays_below, u32::from(stays)));

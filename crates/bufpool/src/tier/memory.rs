@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use crate::engine::PageName;
 use crate::error::Result;
 use crate::tier::buffer::{TierBuffer, TierPage};
-use crate::tier::copies::{Copies, Copy, Found, Kept, Offer};
+use crate::tier::copies::{Copies, Copy, Kept, Lookup, Offer};
 use crate::tier::{Attachment, Demoted, Life, Tier, TierDone, TierRange, TierReport, Version, in_use};
 
 /// A tier in memory of its own: of use where that memory costs less than frames, and for tests.
@@ -118,18 +118,18 @@ impl Tier for MemoryTier {
     fn take(&self, page: PageName, version: Version, mut into: TierBuffer, done: TierDone) {
         let page = PageId::in_file(page.file, page.number);
         let found =
-            self.state.lock().used.as_mut().map_or(Found::Nothing, |used| used.copies.find(page, version));
+            self.state.lock().used.as_mut().map_or(Lookup::Nothing, |used| used.copies.find(page, version));
         let spare = match found {
-            Found::Right { copy, stays_below, .. } => {
+            Lookup::Right { copy, stays_below, .. } => {
                 into.copy_from_slice(&copy.bytes);
                 done.give(into, copy.envelope, stays_below);
                 copy.bytes
             }
-            Found::Stale(bytes) => {
+            Lookup::Stale(bytes) => {
                 done.absent(into);
                 bytes
             }
-            Found::Nothing => return done.absent(into),
+            Lookup::Nothing => return done.absent(into),
         };
         if let Some(used) = &mut self.state.lock().used {
             used.keep_spare(spare);

@@ -23,14 +23,14 @@ pub(super) const CREDIT_PAGE: i64 = 4;
 
 /// The kinds of positions, which have credits of their own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Pace {
+pub(super) enum Pattern {
     /// From each page to a neighbour.
     Sequential,
     /// Leaving pages out.
     Strided,
 }
 
-impl Pace {
+impl Pattern {
     pub const ALL: [Self; 2] = [Self::Sequential, Self::Strided];
 
     pub fn of(step: i64) -> Self {
@@ -59,8 +59,8 @@ pub(super) struct Limits {
 
 impl Limits {
     /// This number of windows, in parts of a page.
-    pub fn credit(&self, pace: Pace, windows: u64) -> i64 {
-        (pace.window_max(self.window_max) * windows).max(WINDOW_FIRST) as i64 * CREDIT_PAGE
+    pub fn credit(&self, pattern: Pattern, windows: u64) -> i64 {
+        (pattern.window_max(self.window_max) * windows).max(WINDOW_FIRST) as i64 * CREDIT_PAGE
     }
 
     /// Pages that are planned at a time, so that transfers are as long as a window allows.
@@ -245,7 +245,7 @@ impl Head {
             gap => ahead_max.saturating_mul(GAP_ONE) / gap,
         };
         let shared = shared.max(WINDOW_FIRST);
-        let window_max = Pace::of(self.step).window_max(window_max).min(shared);
+        let window_max = Pattern::of(self.step).window_max(window_max).min(shared);
         let ahead = self.ahead();
         if ahead == 0 {
             // The reader has caught up with the plan, or overtaken it.

@@ -42,7 +42,7 @@
 
 use std::cmp::Reverse;
 
-use super::head::{CREDIT_PAGE, Head, Limits, Pace, WINDOW_FIRST};
+use super::head::{CREDIT_PAGE, Head, Limits, Pattern, WINDOW_FIRST};
 use super::{Bounds, PLANS_MAX, Plan, Planner, Seen, StreamCounts, StreamKey, Stretch};
 use crate::{ids::Access, random::mix64};
 
@@ -88,7 +88,7 @@ struct Stream {
     /// at. None while a head is believed.
     fresh: u32,
     key: Option<StreamKey>,
-    /// By [`Pace`], in parts of a page; see [`CREDIT_PAGE`].
+    /// By [`Pattern`], in parts of a page; see [`CREDIT_PAGE`].
     credit: [i64; 2],
     heads: [Head; HEADS],
 }
@@ -151,16 +151,16 @@ impl ReadAhead {
             self.latest = slot_of(&key);
             let stream = &mut self.table[self.latest];
             if stream.key != Some(key) {
-                *stream = Stream::new(Some(key), Pace::ALL.map(|pace| limits.credit(pace, 1)));
+                *stream = Stream::new(Some(key), Pattern::ALL.map(|pattern| limits.credit(pattern, 1)));
             }
         }
         let stream = &mut self.table[self.latest];
         stream.now += 1;
         let now = stream.now;
         let believed = stream.believed_for(number, seen);
-        let pace = believed.map_or(Pace::Sequential, |at| Pace::of(stream.heads[at].step));
+        let pattern = believed.map_or(Pattern::Sequential, |at| Pattern::of(stream.heads[at].step));
         if seen == Seen::FoundAhead {
-            stream.earn(pace, &limits);
+            stream.earn(pattern, &limits);
         }
         if stream.believed == 0 && stream.places.are_far_from(number) {
             stream.begin_far(now, number);
@@ -176,7 +176,7 @@ impl ReadAhead {
             stream.places.note(at, head);
             // A strided position must not hide from a sequential one, not believed yet, the pages that are on
             // both their ways.
-            let sequential = if pace == Pace::Strided { stream.neighbour_of(number) } else { None };
+            let sequential = if pattern == Pattern::Strided { stream.neighbour_of(number) } else { None };
             let opened = sequential.filter(|at| stream.follow(*at, number));
             self.counts.opened += u64::from(opened.is_some());
             stream.latest = opened.unwrap_or(at) as u32;
@@ -266,7 +266,7 @@ impl Planner for ReadAhead {
         stream.settle();
         let step = plan.pages.step;
         let spared = plan.pages.count.saturating_sub(brought);
-        stream.credit[Pace::of(step) as usize] += spared as i64 * CREDIT_PAGE;
+        stream.credit[Pattern::of(step) as usize] += spared as i64 * CREDIT_PAGE;
         let Some(head) =
             stream.heads.iter_mut().find(|head| head.step == step && head.has_planned(plan.pages))
         else {
@@ -302,10 +302,10 @@ impl Stream {
         }
     }
 
-    /// A page that was brought in for a position of `pace` is used.
-    fn earn(&mut self, pace: Pace, limits: &Limits) {
-        let credit = &mut self.credit[pace as usize];
-        *credit = (*credit + CREDIT_PAGE + USE_EARNS).min(limits.credit(pace, CREDIT_WINDOWS));
+    /// A page that was brought in for a position of `pattern` is used.
+    fn earn(&mut self, pattern: Pattern, limits: &Limits) {
+        let credit = &mut self.credit[pattern as usize];
+        *credit = (*credit + CREDIT_PAGE + USE_EARNS).min(limits.credit(pattern, CREDIT_WINDOWS));
     }
 
     /// An access fits no believed position. The reader outruns those whose windows would have had the page if
@@ -323,7 +323,7 @@ impl Stream {
         let head = &self.heads[at];
         let steps = head.steps_in(number.wrapping_sub(head.last).cast_signed());
         if head.is_on_trial && seen == Seen::Missed && steps > 0 {
-            let credit = &mut self.credit[Pace::of(head.step) as usize];
+            let credit = &mut self.credit[Pattern::of(head.step) as usize];
             *credit += USE_EARNS;
             Self::charge(credit, steps as u64 - 1);
         }
@@ -333,7 +333,7 @@ impl Stream {
     /// wasted.
     fn end_trial(&mut self, left: &Head) {
         if left.is_on_trial {
-            Self::charge(&mut self.credit[Pace::of(left.step) as usize], WINDOW_FIRST);
+            Self::charge(&mut self.credit[Pattern::of(left.step) as usize], WINDOW_FIRST);
         }
     }
 
@@ -424,7 +424,7 @@ impl Stream {
     #[inline]
     fn may_plan(&mut self, limits: &Limits) -> bool {
         let head = &mut self.heads[self.latest as usize];
-        head.is_on_trial = self.credit[Pace::of(head.step) as usize] < WINDOW_FIRST as i64 * CREDIT_PAGE;
+        head.is_on_trial = self.credit[Pattern::of(head.step) as usize] < WINDOW_FIRST as i64 * CREDIT_PAGE;
         !head.is_on_trial && head.may_plan(limits)
     }
 
@@ -432,7 +432,7 @@ impl Stream {
     #[inline(never)]
     fn plan(&mut self, limits: &Limits) -> Option<Stretch> {
         let head = &mut self.heads[self.latest as usize];
-        let credit = &mut self.credit[Pace::of(head.step) as usize];
+        let credit = &mut self.credit[Pattern::of(head.step) as usize];
         let plan = head.plan(limits, (*credit / CREDIT_PAGE) as u64)?;
         *credit -= plan.count as i64 * CREDIT_PAGE;
         Some(plan)

@@ -8,7 +8,7 @@ use bufpool_policies::{FileId, PageId};
 use crate::engine::PageName;
 use crate::error::Result;
 use crate::tier::buffer::{Envelope, TierPage};
-use crate::tier::copies::{Client, Copies, Copy, Found, Kept, Offer};
+use crate::tier::copies::{Client, Copies, Copy, Kept, Lookup, Offer};
 use crate::tier::{Demoted, Life, TierRange, Version};
 
 /// Most writes and reads in flight; a page that would be one more is refused, or said to be absent. The file
@@ -129,12 +129,12 @@ impl Store {
             return None;
         }
         match self.copies.find(page, version) {
-            Found::Nothing => None,
-            Found::Stale(left) => {
+            Lookup::Nothing => None,
+            Lookup::Stale(left) => {
                 self.vacate(&left);
                 None
             }
-            Found::Right { copy, stays, stays_below } => {
+            Lookup::Right { copy, stays, stays_below } => {
                 if copy.bytes.bytes.is_none() {
                     self.begin_transfer(copy.bytes.place);
                 }
