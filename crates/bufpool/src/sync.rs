@@ -93,6 +93,12 @@ mod lock {
         pub fn notify_one(&self) {
             self.0.notify_one();
         }
+
+        /// Whether a thread waits. One that does looks again, and goes on waiting.
+        #[cfg(test)]
+        pub fn is_waited_for(&self) -> bool {
+            self.0.notify_one()
+        }
     }
 
     /// A bounded pause in a loop that looks at a word again.

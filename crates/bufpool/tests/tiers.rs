@@ -705,6 +705,9 @@ fn a_tier_is_resized_while_a_pool_uses_it() {
             let mut versions = [0; 150];
             for (round, pages) in [40_u32, 100, 0, 7, 200, 12].into_iter().enumerate() {
                 resize(pages).unwrap();
+                // A file has all its places from the beginning, and not when the last of them is written.
+                let places_bytes = (u64::from(pages) + 128) * PAGE_BYTES as u64;
+                assert!(at != 1 || std::fs::metadata(&path).unwrap().len() >= places_bytes);
                 for number in 0..150 {
                     let page = file.page(number);
                     let at = number as usize;

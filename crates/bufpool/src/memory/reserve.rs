@@ -144,6 +144,12 @@ impl Reserve {
         drop(free);
         self.returned.notify_all();
     }
+
+    /// Whether a thread waits for a frame.
+    #[cfg(all(test, not(bufpool_loom)))]
+    pub fn is_waited_for(&self) -> bool {
+        self.returned.is_waited_for()
+    }
 }
 
 /// Frames in which hooks prepare pages for their files, so that what is in memory stays as the engine left

@@ -678,6 +678,15 @@ mod tests {
         drop(latch);
     }
 
+    /// Threads that wait for neighbouring pages hardly disturb each other.
+    #[test]
+    fn neighbouring_words_have_different_places() {
+        let words: Vec<PageWord> = (0..4 * PLACES).map(|_| PageWord::new()).collect();
+        let places: std::collections::HashSet<_> =
+            words.iter().map(|word| std::ptr::from_ref(place_of(word)).addr()).collect();
+        assert!(places.len() > PLACES / 2, "{} places", places.len());
+    }
+
     #[test]
     fn two_loaders_of_one_page_load_it_once() {
         for _ in 0..200 {

@@ -239,3 +239,26 @@ impl Drop for Flush<'_> {
         self.pool.write_ends.announce();
     }
 }
+
+#[cfg(all(test, not(bufpool_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flush_sleeps_while_its_runs_are_in_flight() {
+        let returns = Returns::default();
+        assert!(returns.expect() && !returns.expect(), "the first has no others beside it");
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| returns.wait());
+            // It sleeps, looks again, and sleeps.
+            for _ in 0..2 {
+                while !returns.changed.notify_one() {
+                    assert!(!waiting.is_finished(), "both runs are in flight");
+                    std::thread::yield_now();
+                }
+            }
+            returns.state.lock().pending = 0;
+            returns.changed.notify_one();
+        });
+    }
+}

@@ -139,6 +139,10 @@ mod tests {
         // The write ends: a miss without a limit has waited for it.
         let waited = std::thread::scope(|scope| {
             let waiting = scope.spawn(|| Victims::of(shared).wait_for_reserve(None, None));
+            while !shared.reserve.is_waited_for() {
+                assert!(!waiting.is_finished(), "the write may end soon");
+                std::thread::yield_now();
+            }
             shared.reserve.give_back(leases);
             waiting.join().unwrap()
         });

@@ -531,6 +531,24 @@ mod tests {
         assert_eq!((index_of(-4096, 4096), index_of(end - 4096, 4097)), (None, None), "not in the region");
     }
 
+    #[test]
+    fn a_region_counts_as_registered_when_the_kernel_has_taken_it() {
+        let Ok(plain) = IoUring::new(2) else {
+            println!("skipped: no io_uring here");
+            return;
+        };
+        let mut ring = Ring::new(plain, 1, &Arc::default());
+        // No process has memory there.
+        let nowhere = NonNull::without_provenance(std::num::NonZero::new(1 << 62).unwrap());
+        assert!(ring.register_region(Region { start: nowhere, bytes: 4096 }, None).is_err());
+        assert!(ring.region.is_none());
+        let memory = Mapping::new(4096).unwrap();
+        match ring.register_region(Region { start: memory.start(), bytes: 4096 }, None) {
+            Ok(_) => assert!(ring.region.is_some_and(|region| region.start == memory.start())),
+            Err(error) => println!("skipped: no memory may be locked here: {error}"),
+        }
+    }
+
     /// The slot of a read is used again; then another answer with the number of its first use comes out of
     /// the kernel.
     #[test]

@@ -164,6 +164,13 @@ fn goes_on_without_registered_buffers_where_memlock_is_small() {
     round_trip(&backend, &file, &memory);
 }
 
+#[test]
+fn a_refused_registration_is_reported_with_its_size_and_the_limit() {
+    let refused = refused_registration(12_288, &io::Error::from_raw_os_error(libc::ENOMEM));
+    assert!(refused.starts_with("registered buffers: "), "{refused}");
+    assert!(refused.contains("(12 KiB wanted, memlock limit "), "{refused}");
+}
+
 /// A ring that polls does direct transfers only; all else, and everything on devices without polling, is
 /// done by ordinary calls.
 #[test]

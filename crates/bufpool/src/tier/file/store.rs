@@ -379,4 +379,14 @@ mod tests {
         assert_eq!(found, [entries[5], entries[6], entries[7]], "the oldest made room, others cannot be");
         assert_eq!(store.id(name(0, 1)), None, "files without a tag cannot be told apart");
     }
+
+    #[test]
+    fn tags_that_are_kept_count_as_metadata() {
+        let mut store = Store::new(client(TierPolicy::Demote), 3, true).unwrap();
+        let before = store.metadata_bytes();
+        let files = 100;
+        (1..=files).for_each(|tag| assert!(store.id(name(tag, 1)).is_some()));
+        let tags_bytes = files * size_of::<(u64, FileId)>() as u64;
+        assert!(store.metadata_bytes() >= before + tags_bytes, "{} bytes", store.metadata_bytes());
+    }
 }
