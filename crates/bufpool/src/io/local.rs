@@ -200,3 +200,25 @@ impl Drop for LocalFile {
         });
     }
 }
+
+#[cfg(all(test, not(bufpool_loom)))]
+mod tests {
+    use super::*;
+    use crate::io::FileOpen;
+    use crate::io::options::Direct;
+
+    /// More than one write's worth, from where the file ends.
+    #[test]
+    fn without_fallocate_a_file_is_filled_with_zeros_to_its_new_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        std::fs::write(&path, [7; 1000]).unwrap();
+        let how = FileOpen { direct: Direct::Off, ..FileOpen::READ_WRITE };
+        let file = LocalFile::open(&path, &how).unwrap();
+        file.append_zeros(1000, 2_500_000).unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        let (before, zeros) = bytes.split_at(1000);
+        assert_eq!(bytes.len(), 2_500_000);
+        assert!(before.iter().all(|&byte| byte == 7) && zeros.iter().all(|&byte| byte == 0));
+    }
+}
