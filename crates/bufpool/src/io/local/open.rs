@@ -271,7 +271,6 @@ mod tests {
         assert_eq!((opened.is_ok(), syncs), (true, 0));
     }
 
-    /// A name that was removed is gone for good, or the caller hears of it.
     #[test]
     fn a_file_is_buffered_where_its_pages_are_too_small_for_direct_io() {
         let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
@@ -284,6 +283,7 @@ mod tests {
         assert_eq!(odd.note().contains("pages have 100"), large.is_direct(), "{}", odd.note());
     }
 
+    /// A name that was removed is gone for good, or the caller hears of it.
     #[test]
     fn the_folder_is_synced_after_a_removal() {
         let directory = tempfile::tempdir().unwrap();
