@@ -187,7 +187,8 @@ struct Blocks {
     start: NonNull<u8>,
     layout: Layout,
     block_bytes: usize,
-    /// Operations may use it: during a run, and for good after one that was broken off. Then it is never freed.
+    /// Operations may use it: during a run, and for good after one that was broken off. Then it is never
+    /// freed.
     is_in_flight: bool,
 }
 

@@ -387,8 +387,8 @@ fn move_mean(mean_ns: &AtomicU64, sample: Duration) {
     mean_ns.store(next, Ordering::Relaxed);
 }
 
-/// Neighbouring pages of a file on their way in, with nobody waiting for them. One of the pool's `runs_ahead`.
-/// Dropped on the way, by a panic, it gives the pages up.
+/// Neighbouring pages of a file on their way in, with nobody waiting for them. One of the pool's
+/// `runs_ahead`. Dropped on the way, by a panic, it gives the pages up.
 struct Arrival {
     pool: Weak<PoolShared>,
     run: LoadingRun,
