@@ -522,19 +522,11 @@ impl fmt::Debug for WriteFuture {
 #[cfg(all(test, not(bufpool_loom)))]
 mod tests {
     use super::*;
-    use crate::io::sim::SimDevice;
-    use crate::tier::loses::Loses;
-    use crate::tier::{TierAdmit, TierPolicy};
-    use crate::{FileOptions, PoolOptions};
+    use crate::tier::loses::pool_that_loses;
 
     #[test]
     fn a_future_whose_load_is_lost_ends_with_an_error_and_its_frame_is_free() {
-        let device = SimDevice::new(1);
-        device.put("data", &[0; 60 * 4096]);
-        let options = PoolOptions::new().frames(32).page_bytes(4096).threads_max(8).read_ahead(false);
-        let options = options.tier(Arc::new(Loses), TierPolicy::Demote, TierAdmit::All);
-        let pool = options.open_on(&device).unwrap();
-        let file = pool.open_file("data", FileOptions::new()).unwrap();
+        let (pool, file) = pool_that_loses(60);
         let tenant = pool.default_tenant();
         let free = pool.shared().policy.lock().free.len();
         for number in 0..60 {

@@ -575,8 +575,7 @@ mod tests {
 
     use super::*;
     use crate::io::sim::SimDevice;
-    use crate::tier::loses::Loses;
-    use crate::tier::{TierAdmit, TierPolicy};
+    use crate::tier::loses::pool_that_loses;
     use crate::{FileOptions, Pool, PoolOptions};
 
     /// Notes the pages that are awaited, and how often it is asked for plans.
@@ -654,12 +653,7 @@ mod tests {
 
     #[test]
     fn a_prefetch_that_is_lost_is_counted_as_failed_and_its_frame_is_free() {
-        let device = SimDevice::new(1);
-        device.put("data", &[0; 60 * 4096]);
-        let options = PoolOptions::new().frames(32).page_bytes(4096).threads_max(8).read_ahead(false);
-        let options = options.tier(Arc::new(Loses), TierPolicy::Demote, TierAdmit::All);
-        let pool = options.open_on(&device).unwrap();
-        let file = pool.open_file("data", FileOptions::new()).unwrap();
+        let (pool, file) = pool_that_loses(60);
         let free = pool.shared().policy.lock().free.len();
         for number in 0..60 {
             assert_eq!(pool.default_tenant().prefetch([file.page(number)]), 1);
