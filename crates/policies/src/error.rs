@@ -1,4 +1,4 @@
-//! Why the directory refuses a request. Nothing has changed when it does.
+//! Why the directory refuses a request, which changes nothing then; and names that there are not.
 
 use std::fmt;
 
@@ -126,3 +126,22 @@ impl fmt::Display for DirectoryError {
 }
 
 impl std::error::Error for DirectoryError {}
+
+/// A name that is none of those that could stand there.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnknownName {
+    /// The name as it was given.
+    pub name: String,
+    /// What it should be the name of, in the plural.
+    pub kind: &'static str,
+    /// The names that there are.
+    pub known: Vec<&'static str>,
+}
+
+impl fmt::Display for UnknownName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "expected one of the {} {}, found `{}`", self.kind, self.known.join(" "), self.name)
+    }
+}
+
+impl std::error::Error for UnknownName {}

@@ -54,11 +54,11 @@ pub use directory::{
     Admission, Claims, DEFAULT_TENANT, Decision, Directory, DirectoryOptions, Eviction, HintOptions,
     HitOutcome, MissHint, NextFrame, PageWorth,
 };
-pub use error::{DirectiveError, DirectoryError};
+pub use error::{DirectiveError, DirectoryError, UnknownName};
 pub use ids::{Access, ContextId, FRAMES_MAX, FileId, FrameId, PRIORITIES, PageId, TenantId};
 pub use manager::{
-    Block, EventCalls, Incident, Look, Manager, ManagerKind, ProgramStats, SendError, StreamReport,
-    UnknownManager, Unloaded, WANTS_MAX, WISHES_MAX, Want, Wish,
+    Block, EventCalls, Incident, Look, Manager, ManagerKind, ProgramStats, SendError, StreamReport, Unloaded,
+    WANTS_MAX, WISHES_MAX, Want, Wish,
     automatic::{Automatic, SharedLearning, Strategy, Tuning, TuningConstant},
     partitioned::Partitioned,
 };

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use anyhow::{Context, Result, bail, ensure};
 use bufpool_policies::program::Program;
-use bufpool_policies::{Allocation, ManagerKind};
+use bufpool_policies::{Allocation, ManagerKind, UnknownName};
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 
@@ -19,7 +19,7 @@ use crate::output::progress;
 use crate::output::{Cell, Table, WholeFile, unwritable};
 use crate::parallel;
 use crate::simulate::machine::{MachineOptions, MachinePolicy};
-use crate::simulate::{self, By, Counts, NextUses, Outcome, Policy, Setup, SimError, UnknownPolicy};
+use crate::simulate::{self, By, Counts, NextUses, Outcome, Policy, Setup, SimError};
 use crate::trace::{Input, LoadOptions, Size, Trace};
 
 /// Arguments of `bufbench sim`.
@@ -119,7 +119,7 @@ impl Named {
     /// # Errors
     ///
     /// If there is no such policy.
-    pub fn find<P: FromStr<Err = UnknownPolicy>>(&self) -> Result<P, UnknownPolicy> {
+    pub fn find<P: FromStr<Err = UnknownName>>(&self) -> Result<P, UnknownName> {
         self.0.parse()
     }
 

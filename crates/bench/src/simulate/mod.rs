@@ -18,7 +18,6 @@ mod run;
 mod stepper;
 mod tally;
 mod two_level;
-mod unknown_policy;
 mod variant;
 
 use std::collections::BTreeMap;
@@ -39,7 +38,6 @@ pub use policy::Policy;
 pub use program_file::read_program;
 pub use stepper::Stepper;
 pub use tally::{By, Counts};
-pub use unknown_policy::UnknownPolicy;
 pub use variant::Variant;
 
 use clients::ClientsRun;

@@ -3,9 +3,8 @@
 use std::str::FromStr;
 
 use bufpool_policies::classic::PolicyKind;
-use bufpool_policies::{Allocation, ManagerKind};
+use bufpool_policies::{Allocation, ManagerKind, UnknownName};
 
-use super::unknown_policy::UnknownPolicy;
 use super::variant::Variant;
 
 /// What decides which block goes.
@@ -61,10 +60,10 @@ impl Policy {
 }
 
 impl FromStr for Policy {
-    type Err = UnknownPolicy;
+    type Err = UnknownName;
 
-    fn from_str(name: &str) -> Result<Self, UnknownPolicy> {
-        Self::all().find(|policy| policy.name() == name).ok_or_else(|| UnknownPolicy {
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        Self::all().find(|policy| policy.name() == name).ok_or_else(|| UnknownName {
             name: name.to_owned(),
             kind: "policies",
             known: Self::all().map(Self::name).collect(),

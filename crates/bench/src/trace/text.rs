@@ -2,6 +2,7 @@
 
 use std::str;
 
+use bufpool_policies::UnknownName;
 use bufpool_policies::classic::PolicyKind;
 
 use super::{Directive, Item, Reference};
@@ -81,7 +82,8 @@ fn parse_directive(line: &[u8]) -> Result<Directive, String> {
 fn arguments(text: &str, words: &[&str]) -> Result<Directive, String> {
     match *words {
         ["!policy", tenant, prio, name] => {
-            let policy = name.parse::<PolicyKind>().map_err(|unknown| format!("a known NAME ({unknown})"))?;
+            let expected = |unknown: UnknownName| format!("a known NAME, one of {}", unknown.known.join(" "));
+            let policy = name.parse::<PolicyKind>().map_err(expected)?;
             Ok(Directive::Policy { tenant: parse_tenant(tenant)?, prio: parse_prio(prio)?, policy })
         }
         ["!priority", tenant, first, last, prio] => {

@@ -6,6 +6,7 @@ use super::local_frames::LocalFrames;
 use super::{
     Arc, Clock, ClockPro, Fifo, Fifo2, Lfu, Lirs, Lru, Mru, OneLevel, S3Fifo, Sieve, TwoQueue, WTinyLfu,
 };
+use crate::error::UnknownName;
 
 /// The policies that need no knowledge of the future, which are those a priority level can have.
 ///
@@ -86,29 +87,17 @@ impl fmt::Display for PolicyKind {
 }
 
 impl FromStr for PolicyKind {
-    type Err = UnknownPolicy;
+    type Err = UnknownName;
 
-    fn from_str(name: &str) -> Result<Self, UnknownPolicy> {
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
         let known = Self::ALL.into_iter().find(|kind| kind.name() == name);
-        known.ok_or_else(|| UnknownPolicy { name: name.to_owned() })
+        known.ok_or_else(|| UnknownName {
+            name: name.to_owned(),
+            kind: "policies",
+            known: Self::ALL.map(Self::name).into(),
+        })
     }
 }
-
-/// A name that no [`PolicyKind`] has.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct UnknownPolicy {
-    /// The name as it was given.
-    pub name: String,
-}
-
-impl fmt::Display for UnknownPolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let known: Vec<_> = PolicyKind::ALL.iter().map(|kind| kind.name()).collect();
-        write!(f, "unknown policy {:?}; known are {}", self.name, known.join(", "))
-    }
-}
-
-impl std::error::Error for UnknownPolicy {}
 
 /// A policy for a whole cache, whose frames are numbered densely from 0.
 pub fn build(kind: PolicyKind, capacity: u32) -> Box<dyn OneLevel> {

@@ -59,7 +59,7 @@ pub use clock::Clock;
 pub use clock_pro::{ClockPro, ClockProParameters};
 pub use fifo::Fifo;
 pub use fifo2::Fifo2;
-pub use kind::{PolicyKind, UnknownPolicy, build, build_for_level};
+pub use kind::{PolicyKind, build, build_for_level};
 pub use lfu::Lfu;
 pub use lirs::{Lirs, LirsParameters};
 pub use lru::Lru;

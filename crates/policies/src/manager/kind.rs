@@ -7,6 +7,7 @@ use super::Manager;
 use super::automatic::{Automatic, SharedLearning, Strategy, Tuning};
 use super::partitioned::Partitioned;
 use crate::detect::DetectorKind;
+use crate::error::UnknownName;
 use crate::ids::TenantId;
 use crate::random::mix64;
 
@@ -106,26 +107,14 @@ impl fmt::Display for ManagerKind {
 }
 
 impl FromStr for ManagerKind {
-    type Err = UnknownManager;
+    type Err = UnknownName;
 
-    fn from_str(name: &str) -> Result<Self, UnknownManager> {
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
         let known = Self::ALL.into_iter().find(|kind| kind.name() == name);
-        known.ok_or_else(|| UnknownManager { name: name.to_owned() })
+        known.ok_or_else(|| UnknownName {
+            name: name.to_owned(),
+            kind: "managers",
+            known: Self::ALL.map(Self::name).into(),
+        })
     }
 }
-
-/// A name that no [`ManagerKind`] has.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct UnknownManager {
-    /// The name as it was given.
-    pub name: String,
-}
-
-impl fmt::Display for UnknownManager {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let known = ManagerKind::ALL.map(ManagerKind::name).join(", ");
-        write!(f, "unknown manager {:?}; known are {known}", self.name)
-    }
-}
-
-impl std::error::Error for UnknownManager {}

@@ -19,7 +19,7 @@ mod program_stats;
 mod ranges;
 mod stream_report;
 
-pub use kind::{ManagerKind, UnknownManager};
+pub use kind::ManagerKind;
 pub(crate) use priority_pools::PriorityPools;
 pub use program_stats::{EventCalls, Incident, ProgramStats, SendError, Unloaded};
 pub use stream_report::StreamReport;

@@ -2,10 +2,10 @@
 
 use std::str::FromStr;
 
+use bufpool_policies::UnknownName;
 use bufpool_policies::hints::CostModel;
 
 use super::disk::{Queue, ServiceTimes};
-use crate::simulate::UnknownPolicy;
 use crate::trace::microseconds;
 
 /// Disks that a machine may have.
@@ -131,10 +131,10 @@ impl MachinePolicy {
 }
 
 impl FromStr for MachinePolicy {
-    type Err = UnknownPolicy;
+    type Err = UnknownName;
 
-    fn from_str(name: &str) -> Result<Self, UnknownPolicy> {
-        Self::ALL.into_iter().find(|policy| policy.name() == name).ok_or_else(|| UnknownPolicy {
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        Self::ALL.into_iter().find(|policy| policy.name() == name).ok_or_else(|| UnknownName {
             name: name.to_owned(),
             kind: "policies of a machine:",
             known: Self::ALL.map(Self::name).into(),
