@@ -150,7 +150,7 @@ impl Machine {
     #[inline]
     fn divide(&mut self) {
         if self.strategy == Strategy::Auto {
-            self.miniatures.divide(self.capacity());
+            self.miniatures.divide(self.capacity(), self.now);
         }
     }
 
@@ -374,8 +374,11 @@ impl Manager for Machine {
     /// is answerable for the mistake.
     fn placeholder_used(&mut self, missing: &Access, _placeholder: FrameId) {
         if let Some(departed) = self.departed.find(missing.page).filter(|_| !missing.creates) {
-            // Most pages that come back went lately, by the choice of the expert that still leads.
-            self.streams.mistaken(departed.stream, self.leader() == Expert::Value);
+            // A page that was used before values came to act may have gone by another's choice. While every
+            // page is sampled such mistakes count: they keep a stream for which LRU is best from following
+            // values again and again, when these are hardly ahead.
+            let is_by_value = self.miniatures.shares.leads_since(Expert::Value, departed.time);
+            self.streams.mistaken(departed.stream, is_by_value || self.rates().are_complete());
         }
     }
 

@@ -51,15 +51,15 @@ impl Miniatures {
         }
     }
 
-    /// Divides the cache, which holds `capacity` pages of the sample, among the experts by their regret. The
-    /// distance of an expert from the best is how many of these pages that one would hold and it
+    /// Divides the cache, which holds `capacity` pages of the sample, among the experts by their regret up to
+    /// `now`. The distance of an expert from the best is how many of these pages that one would hold and it
     /// would not; at least some share of all.
     #[inline]
-    pub fn divide(&mut self, capacity: u32) {
+    pub fn divide(&mut self, capacity: u32, now: u32) {
         if !std::mem::replace(&mut self.is_divided, true) {
             let (best, least) = (self.shares.best(), (capacity as f32 * self.distance_min_share).max(1.0));
             let distance = |other| (self.pages.holdings.difference(best, other) as f32).max(least);
-            self.shares.divide(Expert::ALL.map(distance));
+            self.shares.divide(Expert::ALL.map(distance), now);
         }
     }
 

@@ -70,8 +70,9 @@ pub(crate) struct Shares {
     /// Per expert: misses by which it is behind the best.
     pub regret: [f32; 3],
     parts: [Parts; 3],
-    /// The expert with the largest share.
+    /// The expert with the largest share, and since when it has it.
     largest: Expert,
+    largest_since: u32,
 }
 
 impl Shares {
@@ -80,8 +81,15 @@ impl Shares {
         let Tuning { share_rate, prior_regret, .. } = *tuning;
         let mut parts = [Parts::default(); 3];
         parts[first as usize] = Parts::ALL;
-        let mut shares =
-            Self { rate: share_rate, prior_regret, prior: [0.0; 3], regret: [0.0; 3], parts, largest: first };
+        let mut shares = Self {
+            rate: share_rate,
+            prior_regret,
+            prior: [0.0; 3],
+            regret: [0.0; 3],
+            parts,
+            largest: first,
+            largest_since: 0,
+        };
         shares.trust(Expert::Lru);
         shares
     }
@@ -110,8 +118,8 @@ impl Shares {
         }
     }
 
-    /// Divides the parts anew; `distances` are those from the [best](Self::best) expert.
-    pub fn divide(&mut self, distances: [f32; 3]) {
+    /// Divides the parts anew at `now`; `distances` are those from the [best](Self::best) expert.
+    pub fn divide(&mut self, distances: [f32; 3], now: u32) {
         for (regret, distance) in self.regret.iter_mut().zip(distances) {
             *regret = regret.min(REGRET_MAX * distance);
         }
@@ -122,7 +130,10 @@ impl Shares {
         let weights = exponents.map(|exponent| if exponent > EXPONENT_MAX { 0.0 } else { (-exponent).exp() });
         let part = Parts::COUNT as f32 / weights.iter().sum::<f32>();
         let [lru, _, value] = weights.map(|weight| (weight * part + 0.5) as u32);
-        self.largest = least_of(exponents);
+        let largest = least_of(exponents);
+        if largest != self.largest {
+            (self.largest, self.largest_since) = (largest, now);
+        }
         // LRU's and values' parts grow from either end, so that few change hands.
         let lru = Parts::first(lru);
         let value = Parts::ALL.without(Parts::first(Parts::COUNT - value)).without(lru);
@@ -138,6 +149,11 @@ impl Shares {
     /// The expert with the largest share.
     pub fn largest(&self) -> Expert {
         self.largest
+    }
+
+    /// Whether `expert` has the largest share, and had it at `time`.
+    pub fn leads_since(&self, expert: Expert, time: u32) -> bool {
+        self.largest == expert && time.wrapping_sub(self.largest_since) as i32 >= 0
     }
 }
 
@@ -160,7 +176,7 @@ mod tests {
     /// The parts of each after that many uses of pages that the shadows in `had` held, at a distance of 1000.
     fn after(shares: &mut Shares, had: &[Expert], uses: u32) -> [u32; 3] {
         (0..uses).for_each(|_| shares.score(set(had), 1000));
-        shares.divide([1000.0; 3]);
+        shares.divide([1000.0; 3], 0);
         let parts = shares.parts;
         assert_eq!(parts[0].with(parts[1]).with(parts[2]), Parts::ALL);
         let counts = parts.map(|parts| parts.numbers().count() as u32);
@@ -209,7 +225,7 @@ mod tests {
         let mut use_pages = |had: &[Expert], uses: u32| {
             for _ in 0..uses {
                 shares.score(set(had), 1000);
-                shares.divide([DISTANCE; 3]);
+                shares.divide([DISTANCE; 3], 0);
             }
             shares.largest()
         };

@@ -153,6 +153,7 @@ fn a_stream_answers_for_choices_by_value_alone() {
     };
     assert!(wrong(&[]) > 30);
     assert_eq!(wrong(&[Expert::Arc]), 0);
+    assert_eq!(wrong(&[Expert::Arc, Expert::Value]), 0, "they may have gone while ARC chose");
 }
 
 /// ARC remembers as many ghosts of pages used once as those that are resident leave room for.
