@@ -116,7 +116,8 @@ impl HitRing {
         key.class.store(site.class.0, Ordering::Relaxed);
         key.who.store(who.0, Ordering::Relaxed);
         // Release, so that a thread that sees the key in use sees its fields.
-        self.keys_used.fetch_or(1 << place, Ordering::Release);
+        let used = self.keys_used.load(Ordering::Relaxed);
+        self.keys_used.store(used | 1 << place, Ordering::Release);
     }
 
     /// Frees all keys. For the ring's own thread, under the policy lock, and after [`drain`](Self::drain).
@@ -174,6 +175,13 @@ impl HitRing {
         if taken != pushed {
             self.taken.store(pushed, Ordering::Release);
         }
+    }
+
+    /// The tenants of the keys in use, one a key. The caller holds the policy lock.
+    pub fn tenants(&self) -> impl Iterator<Item = TenantId> {
+        let used = self.keys_used.load(Ordering::Acquire);
+        let is_used = move |place: &usize| used & (1 << place) != 0;
+        (0..KEYS).filter(is_used).map(|place| self.keys.0[place].tenant())
     }
 
     /// Hands over the counts of skipped hits. The caller holds the policy lock.

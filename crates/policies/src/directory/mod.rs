@@ -281,12 +281,17 @@ impl Directory {
     /// a look at any of it: for a driver that can fetch it side by side, from another processor's
     /// cache above all.
     pub fn places_of_miss(&self, tenant: TenantId, hint: MissHint) -> [*const u8; 7] {
-        let Ledger { frames, tenants, accounts, now, .. } = &self.ledger;
+        let Ledger { frames, accounts, now, .. } = &self.ledger;
         let [slot, links] = frames.places_of(hint.victim.0);
-        let tenant = std::ptr::from_ref(&tenants[tenant.index()]).cast();
+        let tenant = self.place_of_tenant(tenant);
         let account = accounts.as_ptr().wrapping_add(hint.account as usize).cast();
         let [next, _] = frames.places_of(hint.next.0);
         [tenant, account, slot, links, next, std::ptr::from_ref(now).cast(), self.ledger.place_of_heads()]
+    }
+
+    /// Where the counts of `tenant` are, for a driver that is about to count accesses of several.
+    pub fn place_of_tenant(&self, tenant: TenantId) -> *const u8 {
+        std::ptr::from_ref(&self.ledger.tenants[tenant.index()]).cast()
     }
 
     /// What the next miss is likely to change, if it is one of `tenant`.
