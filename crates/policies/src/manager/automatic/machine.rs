@@ -24,8 +24,9 @@ const LOOKS_PER_MISS: u32 = 8;
 const FRAMES_PER_CLASS: u32 = 128;
 /// Classes of streams that there may be in any pool, however small.
 const CLASSES_MIN: u32 = 256;
-/// Uses of a hot page within this part of a turnover are one for its sample: about the youngest ages that
-/// classes tell apart.
+/// Uses of a page within this part of a turnover are one: about the youngest ages that classes tell apart.
+/// What is used several times at once would else be of the kind of what is used all the time, as for LRU-K
+/// (O'Neil, O'Neil, Weikum, SIGMOD '93), which has the same period for correlated references.
 const REPEATS_PER_TURNOVER: u32 = 32;
 /// Turnovers for which a stream that keeps being wrong is treated as under LRU: as for a tenant in LRU-SP.
 const REVOKED_TURNOVERS: u32 = 16;
@@ -37,7 +38,7 @@ pub(super) struct Machine {
     tuning: Tuning,
     now: u32,
     made_for: u32,
-    /// Uses of a hot page that follow within this time are one.
+    /// Uses of a page, from the second on, that follow within this time are one.
     repeat_time: u32,
     /// Looks at samples that are due, times their rate.
     looks_due: u32,
@@ -299,6 +300,11 @@ impl Manager for Machine {
         let stream = self.streams.find(access.context, access.file, now);
         self.streams[stream].hits += 1;
         let Some(&Frame { used: before, sample, .. }) = self.held.get(frame) else { return };
+        // As for samples, which classes are learned from. While every page is sampled, the shadows choose.
+        let is_repeated = before.twice && now.wrapping_sub(before.time) < self.repeat_time;
+        if is_repeated && !access.creates && !self.rates().are_complete() {
+            return;
+        }
         if before.stream != stream {
             self.streams[before.stream].frames -= 1;
             self.streams[stream].frames += 1;

@@ -81,6 +81,30 @@ fn orders_are_right_whoever_is_followed() {
     assert!(acted.iter().all(|steps| *steps > 4000), "{acted:?}");
 }
 
+/// Otherwise a page that is used twice at once, and then not for long, would be valued as one that is used
+/// all the time, while its class learns from samples of which both uses are one.
+#[test]
+fn uses_of_a_page_at_once_are_one() {
+    let mut pool = Pool::new(3);
+    let repeat_time = pool.manager.repeat_time;
+    assert!(repeat_time > 10, "{repeat_time}");
+    for page in 0..u64::from(FRAMES) {
+        pool.access(page, 0, |_| 0);
+        pool.access(page, 0, |_| 0);
+    }
+    for page in 0..u64::from(FRAMES) {
+        let used = |pool: &Pool| pool.manager.held.get(page as u32).expect("an owned frame").used;
+        pool.access(page, 0, |_| 0);
+        let first = used(&pool);
+        (0..5).for_each(|_| pool.access(page, 0, |_| 0));
+        let last = used(&pool);
+        assert_eq!((first.time, first.kind), (last.time, last.kind), "page {page}");
+        assert_ne!(first.kind, pool.manager.streams.classes.kind(1), "page {page} was not used for long");
+        (0..repeat_time).for_each(|_| pool.access(page, 0, |_| 0));
+        assert_ne!(used(&pool).time, first.time, "page {page} is used long afterwards");
+    }
+}
+
 /// As soon as values are followed, the page given up is worth no more than nearly all others.
 #[test]
 fn a_page_chosen_by_value_is_worth_little() {
