@@ -121,6 +121,40 @@ fn a_writer_keeps_out_other_connections_of_the_process_as_sqlite_has_it() {
     assert_eq!(two.value("SELECT count(*) FROM t"), "2");
 }
 
+/// A transaction that has written, and reads more than SQLite's cache holds, writes its changes early, and
+/// lets no new readers in from then on. What is read in its frame is not in that cache, which the database's
+/// pages are only if they are no larger than the pool's.
+#[test]
+fn pages_larger_than_those_of_the_pool_fill_sqlites_cache() {
+    let pool_page_bytes = pool().page_bytes();
+    let is_busy = |vfs, page_bytes: usize, mapped_bytes: u64| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.db");
+        let db = Db::open(&path, vfs);
+        db.run(&format!("PRAGMA page_size = {page_bytes}; CREATE TABLE t(k INTEGER PRIMARY KEY, b)"));
+        // A row for each page.
+        db.run(&format!(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40)
+             INSERT INTO t SELECT i, zeroblob({page_bytes} * 3 / 4) FROM n"
+        ));
+        drop(db);
+        let (db, reader) = (Db::open(&path, vfs), Db::open(&path, vfs));
+        db.run(&format!("PRAGMA cache_size = 8; PRAGMA mmap_size = {mapped_bytes}"));
+        let _cursor = reader.cursor("SELECT k FROM t");
+        db.run("BEGIN; UPDATE t SET b = zeroblob(length(b) - 1) WHERE k <= 3");
+        let new_reader = || Db::open(&path, vfs).try_rows("SELECT k FROM t WHERE k = 1").map(drop);
+        assert_eq!(new_reader(), Ok(()));
+        // Four pages at a time.
+        db.run(
+            "SELECT a.b, b.b, c.b, d.b FROM t a JOIN t b ON b.k = a.k + 2 JOIN t c ON c.k = a.k + 4
+             JOIN t d ON d.k = a.k + 6 WHERE a.k > 20",
+        );
+        new_reader().is_err_and(|error| error.code == ffi::SQLITE_BUSY)
+    };
+    assert!(is_busy(UNIX, pool_page_bytes, 0) && !is_busy(UNIX, pool_page_bytes, 1 << 30));
+    assert!(is_busy(BUFPOOL, pool_page_bytes, 0) && is_busy(BUFPOOL, 2 * pool_page_bytes, 1 << 30));
+}
+
 #[test]
 fn in_wal_mode_readers_keep_their_snapshot_beside_a_writer() {
     pool();
