@@ -543,6 +543,25 @@ fn a_store_that_does_not_keep_its_word_is_read_only() {
     assert!(ObjectSource::open(inner, PLACE, options()).unwrap().report().read_only.is_none());
 }
 
+/// A store that does not answer when it is tried is not one that does not keep its word.
+#[test]
+fn a_store_that_is_out_of_reach_is_not_read_only() {
+    let faulty = Faulty::new(memory(), 4);
+    let store: Arc<dyn ObjectStore> = faulty.clone();
+    written(&store).pool.close().unwrap();
+    faulty.set_stuck_probes(true);
+    let soon = options().timeout_ms(100);
+    for error in [
+        ObjectSource::open(store.clone(), PLACE, soon.clone()).unwrap_err(),
+        ObjectSource::create(store.clone(), "other", soon.clone()).unwrap_err(),
+    ] {
+        assert!(matches!(error, ObjectError::TimedOut { .. }), "{error}");
+    }
+    faulty.set_stuck_probes(false);
+    assert_eq!(ObjectSource::open(store, PLACE, soon).unwrap().report().read_only, None);
+    assert_eq!(objects(&*faulty, "probe").len(), 0);
+}
+
 /// A store that answers nothing is an error of those who ask, and closing the pool ends.
 #[test]
 fn a_stuck_store_is_waited_for_only_so_long() {

@@ -52,9 +52,11 @@ async fn judge(
     match store.get(object).await {
         Ok(found) if created.first().is_none_or(|&put| found.iter().all(|&byte| byte == put)) => {}
         Ok(_) => return Ok(Some("a conditional put was refused, and has overwritten the object".into())),
-        Err(error) => {
+        Err(error) if error.is_not_found() => {
             return Ok(Some(format!("a conditional put has left nothing that can be read: {error}")));
         }
+        // Says nothing of the store's word: one that is out of reach now may keep it.
+        Err(error) => return Err(error),
     }
     match store.try_create(object, Bytes::from_static(b"late")).await {
         Ok(Put::Created) => Ok(Some("a conditional put has overwritten an object".into())),

@@ -55,6 +55,8 @@ struct State {
     unconditional: bool,
     /// Calls never end.
     stuck: bool,
+    /// Reads of what conditional puts were tried with never end.
+    stuck_probes: bool,
     /// Commits wait.
     held: bool,
     /// How many wait.
@@ -70,6 +72,7 @@ impl Faulty {
             lax: false,
             unconditional: false,
             stuck: false,
+            stuck_probes: false,
             held: false,
             waiting: 0,
         };
@@ -98,6 +101,10 @@ impl Faulty {
 
     pub fn set_stuck(&self, stuck: bool) {
         self.state.lock().unwrap().stuck = stuck;
+    }
+
+    pub fn set_stuck_probes(&self, stuck: bool) {
+        self.state.lock().unwrap().stuck_probes = stuck;
     }
 
     /// Lets commits wait, or go on.
@@ -214,6 +221,9 @@ impl ObjectStore for Faulty {
     }
 
     async fn get_opts(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
+        if path.as_ref().contains("/probe/") && self.state.lock().unwrap().stuck_probes {
+            std::future::pending::<()>().await;
+        }
         self.through(self.inner.get_opts(path, options)).await.map(|got| self.in_pieces(got))
     }
 
