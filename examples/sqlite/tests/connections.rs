@@ -122,8 +122,8 @@ fn a_writer_keeps_out_other_connections_of_the_process_as_sqlite_has_it() {
 }
 
 /// A transaction that has written, and reads more than SQLite's cache holds, writes its changes early, and
-/// lets no new readers in from then on. What is read in its frame is not in that cache, which the database's
-/// pages are only if they are no larger than the pool's.
+/// lets no new readers in from then on. Pages that SQLite reads in their frames take no place in that cache;
+/// only pages no larger than the pool's are read there.
 #[test]
 fn pages_larger_than_those_of_the_pool_fill_sqlites_cache() {
     let pool_page_bytes = pool().page_bytes();
