@@ -62,8 +62,11 @@ impl ObjectOptions {
         self
     }
 
-    /// How long an answer of the store is waited for, with all repetitions of the call; at least 1. Reads of
-    /// a folder's files take as long as the operating system takes, as those of local files. Default 30,000.
+    /// How long an answer of the store is waited for, with all repetitions of the call; at least 1. That
+    /// begins when the call is made: where the store answers nothing, one that waits for its turn
+    /// ([`requests_in_flight`](Self::requests_in_flight), 8 uploads) waits as long for each of those before
+    /// it. Reads of a folder's files take as long as the operating system takes, as those of local files.
+    /// Default 30,000.
     pub fn timeout_ms(mut self, milliseconds: u32) -> Self {
         self.timeout = Duration::from_millis(milliseconds.into());
         self
