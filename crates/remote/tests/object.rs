@@ -583,3 +583,15 @@ fn a_stuck_store_is_waited_for_only_so_long() {
     faulty.set_stuck(true);
     file.pool.close().unwrap_err();
 }
+
+/// A file that cannot begin anew says why, as its other calls do.
+#[test]
+fn a_file_of_a_stuck_store_is_not_reopened_and_says_why() {
+    let faulty = Faulty::new(memory(), 3);
+    let store: Arc<dyn ObjectStore> = faulty.clone();
+    written(&store).pool.close().unwrap();
+    let file = opened(ObjectSource::open(store, PLACE, options().timeout_ms(100)).unwrap());
+    faulty.set_stuck(true);
+    let error = file.file.reopen().unwrap_err();
+    assert!(matches!(cause(&error), ObjectError::TimedOut { .. }), "{error}");
+}
