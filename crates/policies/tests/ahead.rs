@@ -290,6 +290,21 @@ fn the_span_reaches_back_to_the_page_that_left_for_its_age() {
     assert_eq!((driver.evicted.last(), driver.directory.span()), (Some(&PageId(5)), 5));
 }
 
+#[test]
+fn a_page_that_left_had_not_been_used_since_its_last_access() {
+    let mut driver = Driver::new(3);
+    assert_eq!(driver.directory.age_of_last(), None, "departures are not watched");
+    driver.directory.watch_departures();
+    (1..=3).for_each(|page| driver.access(page));
+    driver.access(1);
+    driver.access(4);
+    // Page 2, loaded at 2, went when 4 accesses were made.
+    assert_eq!((driver.evicted.last(), driver.directory.age_of_last()), (Some(&PageId(2)), Some(2)));
+    driver.access(3);
+    driver.directory.discard(driver.frames[&PageId(3)]);
+    assert_eq!(driver.directory.age_of_last(), Some(0), "it was the last access");
+}
+
 /// Pages on their way in may change frames: seen by page, everything goes on as if they had not.
 #[test]
 fn which_frame_a_page_comes_into_is_no_decision() {
@@ -539,6 +554,8 @@ fn a_manager_is_told_what_is_about_to_come_and_go() {
     driver.directory.prefetch(all[..20].iter().copied());
     assert_eq!(taken(), [0; 0], "the manager knows them already");
     driver.directory.prefetch(all.iter().copied());
+    assert_eq!(taken(), (20..100).collect::<Vec<u64>>());
+    driver.directory.prefetch(all[20..].iter().copied());
     assert_eq!(taken(), (20..100).collect::<Vec<u64>>());
     driver.directory.prefetch_upcoming(70);
     assert_eq!(taken(), (0..70).collect::<Vec<u64>>());

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use bufpool_policies::hints::{HintListId, HintPolicy};
 use bufpool_policies::{
     Access, Admission, Allocation, Claims, ContextId, DEFAULT_TENANT, Directory, DirectoryOptions, FileId,
-    FrameId, HintOptions, ManagerKind, PageId, SplitMix64, TenantId,
+    FrameId, HintOptions, ManagerKind, NextFrame, PageId, SplitMix64, TenantId,
 };
 
 struct Busy<'a>(&'a HashSet<FrameId>);
@@ -453,6 +453,22 @@ fn a_busy_frame_is_passed_over_where_frames_have_prices() {
         other => panic!("{other:?}, expected page 3 to go"),
     }
     driver.directory.check_invariants();
+}
+
+/// A loop over as many pages as there are frames hits as long as none of them goes.
+#[test]
+fn the_next_frame_costs_what_its_account_loses() {
+    let mut driver = Driver::with(8, Allocation::CostBenefit, true);
+    for page in (0..4).flat_map(|_| 0..8) {
+        driver.directory.note_gap(DEFAULT_TENANT, 1.0);
+        assert!(driver.access(DEFAULT_TENANT, PageId(page)));
+    }
+    let next = driver.directory.next_frame(DEFAULT_TENANT);
+    assert!(matches!(next, NextFrame::Taken { page: PageId(0), cost, .. } if cost > 0.0), "{next:?}");
+    // Without a rate of accesses nothing is lost a second.
+    driver.directory.forget_rate(DEFAULT_TENANT);
+    let next = driver.directory.next_frame(DEFAULT_TENANT);
+    assert!(matches!(next, NextFrame::Taken { page: PageId(0), cost: 0.0, .. }), "{next:?}");
 }
 
 /// Where an account has blocks that no list names, the list's farthest block goes instead of the ledger's
