@@ -232,6 +232,31 @@ fn real_files_keep_a_tier_on_each_backend() {
     });
 }
 
+/// Its directory has no block then.
+#[test]
+fn a_tier_without_pages_is_saved_by_its_header_alone() {
+    let device = stamped_device(PAGES);
+    let pool = over(deterministic(), TIER, TIER_PAGES).open_on(&device).unwrap();
+    let before = device.calls(IoOperation::Write);
+    pool.close().unwrap();
+    assert_eq!(device.calls(IoOperation::Write), before + 1);
+}
+
+/// What is read here is only written to the tier.
+#[test]
+fn a_tier_in_use_says_how_much_it_keeps_and_what_failed() {
+    let device = stamped_device(PAGES);
+    let tier = Arc::new(FileTier::new(TIER, TIER_PAGES));
+    let pool = over_tier(deterministic(), Arc::clone(&tier)).open_on(&device).unwrap();
+    let file = pool.open_file("data", reader()).unwrap();
+    let nth = device.calls(IoOperation::Write) + 1;
+    device.fail(SimFault { operation: IoOperation::Write, nth, failure: SimFailure::Io });
+    read_all(&pool, &file).unwrap();
+    let report = tier.report();
+    assert_eq!((report.failures, report.pages), (1, TIER_PAGES.into()));
+    assert_eq!(report.bytes, report.pages * PAGE_BYTES as u64);
+}
+
 #[test]
 fn a_tier_that_was_not_saved_says_so() {
     let device = stamped_device(PAGES);

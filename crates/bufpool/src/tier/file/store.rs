@@ -357,6 +357,27 @@ mod tests {
     }
 
     #[test]
+    fn pages_that_are_forgotten_are_not_found_and_others_are() {
+        for by_tag in [false, true] {
+            let mut store = Store::new(client(TierPolicy::Demote), 10, by_tag).unwrap();
+            let buffers = Buffers::new(6, 512);
+            for number in 0..6 {
+                let page = store.id(name(1, number)).unwrap();
+                let bytes = Arc::new(TierPage::new(buffers.take().unwrap(), name(1, number), VERSION));
+                let (_, place) = store.admit(page, &bytes, Offer::Demotion);
+                store.written(page, place.expect("there is room"), true);
+            }
+            store.forget(&TierRange { file: FileId(1), file_tag: 1, pages: 2..5 });
+            store.check_invariants();
+            let mut has = |number: &u64| {
+                let page = store.id(name(1, *number)).unwrap();
+                store.find(page, VERSION).is_some()
+            };
+            assert_eq!((0..6).filter(&mut has).collect::<Vec<u64>>(), [0, 1, 5]);
+        }
+    }
+
+    #[test]
     fn what_was_in_the_file_is_restored_as_far_as_it_has_room() {
         let mut store = Store::new(client(TierPolicy::Demote), 3, true).unwrap();
         let envelope = |tag, number| Envelope::of(name(tag, number), VERSION, &[1; 512]);
