@@ -403,6 +403,41 @@ fn a_flush_of_one_page_waits_for_its_own_records() {
     world.check();
 }
 
+/// A log whose first advance fails.
+#[derive(Default)]
+struct FailsOnce(AtomicU64);
+
+impl Log for FailsOnce {
+    fn end(&self) -> u64 {
+        2
+    }
+
+    fn durable(&self) -> u64 {
+        u64::from(self.0.load(Ordering::SeqCst) > 1)
+    }
+
+    fn advance(&self, _: u64) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        let is_first = self.0.fetch_add(1, Ordering::SeqCst) == 0;
+        if is_first { Err("the log device is busy".into()) } else { Ok(()) }
+    }
+}
+
+/// The log would do a moment later, when the files are to be closed.
+#[test]
+fn a_pool_whose_log_fails_while_it_closes_stays_open() {
+    let log = Box::new(FailsOnce::default());
+    let pool = deterministic().log(log).open_on(&SimDevice::new(1)).unwrap();
+    let file = new_file(&pool, Path::new(""), "data", PAGES);
+    let tenant = pool.default_tenant();
+    let mut guard = tenant.write(file.page(3)).unwrap();
+    stamp(&mut guard, 3, 1);
+    guard.set_lsn(1);
+    drop(guard);
+    assert_eq!(pool.clone().close().unwrap_err().kind(), ErrorKind::Log);
+    assert_eq!(version(&tenant.read(file.page(3)).unwrap(), 3), 1);
+    pool.close().unwrap();
+}
+
 /// A log whose every answer waits for a thread that needs the policy lock.
 struct Asking(Arc<Mutex<Option<Pool>>>);
 
