@@ -610,6 +610,8 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::*;
+    use crate::owner::Owner;
+    use crate::wakers::WakerThread;
 
     const SHORT: Patience = Patience::Limit(Duration::from_millis(20));
     const LONG: Patience = Patience::Limit(Duration::from_secs(60));
@@ -676,6 +678,21 @@ mod tests {
         });
         assert!(word.state().allows_shared(), "{word:?}");
         drop(latch);
+    }
+
+    #[test]
+    fn the_last_shared_latch_that_is_dropped_wakes_who_waits() {
+        let (arena, mut leases) = Arena::new(1, 4096).unwrap();
+        let word = PageWord::new();
+        loaded(&word, &arena, leases.pop().unwrap());
+        let threads = WakerThread::new(Owner::new().unwrap());
+        let near = || SharedLatch::try_near(&word, |_| ()).unwrap().0;
+        let (first, last) = (near(), near());
+        let waker = threads.adopt(std::task::Waker::noop()).unwrap();
+        assert!(park_future(&word, word.state(), 1, waker));
+        drop((first, last));
+        assert!(word.state().is_unlatched(), "{word:?}");
+        assert!(place_of(&word).lock.lock().unpark(1).is_none(), "it was woken");
     }
 
     /// Threads that wait for neighbouring pages hardly disturb each other.

@@ -500,6 +500,8 @@ impl Rest<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+
     use bufpool_policies::TenantId;
 
     use super::super::super::conformance::directory;
@@ -547,6 +549,41 @@ mod tests {
             Ok(_) => assert!(ring.region.is_some_and(|region| region.start == memory.start())),
             Err(error) => println!("skipped: no memory may be locked here: {error}"),
         }
+    }
+
+    /// Nothing else ends this wait: nobody writes the eventfd.
+    #[test]
+    fn a_signal_ends_a_wait_and_is_no_failure() {
+        extern "C" fn ignore(_: libc::c_int) {}
+        let Ok(plain) = IoUring::new(2) else {
+            println!("skipped: no io_uring here");
+            return;
+        };
+        let eventfd = crate::sys::eventfd().unwrap();
+        let mut ring = Ring::new(plain, 1, &Arc::default());
+        ring.listen(eventfd.as_raw_fd());
+        // What a call submits is its result, even if it is interrupted afterwards.
+        ring.enter(0).unwrap();
+        let handler: extern "C" fn(libc::c_int) = ignore;
+        // SAFETY: a handler that does nothing may run anywhere, and nothing else here uses the signal.
+        unsafe { libc::signal(libc::SIGUSR2, handler as libc::sighandler_t) };
+        // SAFETY: it always succeeds.
+        let waiting = unsafe { libc::pthread_self() };
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // A signal that comes before the wait does not end it.
+                while !is_over.load(Ordering::Relaxed) {
+                    // SAFETY: the thread waits for this one to end.
+                    assert_eq!(unsafe { libc::pthread_kill(waiting, libc::SIGUSR2) }, 0);
+                    std::thread::yield_now();
+                }
+            });
+            let result = ring.enter(1);
+            is_over.store(true, Ordering::Relaxed);
+            result.unwrap();
+        });
+        assert!(!ring.reap(&mut Vec::new()), "the eventfd was not written");
     }
 
     /// The slot of a read is used again; then another answer with the number of its first use comes out of
