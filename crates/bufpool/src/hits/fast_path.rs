@@ -225,10 +225,12 @@ impl<'f> FastPages<'f> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(bufpool_loom)))]
 mod tests {
     use super::*;
+    use crate::io::sim::SimDevice;
     use crate::memory::arena::Arena;
+    use crate::{FileOptions, PoolOptions};
 
     #[test]
     fn a_tag_says_what_it_was_made_of() {
@@ -244,5 +246,24 @@ mod tests {
             }
         }
         assert_ne!(PoolTag::CLOSED, PoolTag::ELSEWHERE);
+    }
+
+    #[test]
+    fn a_page_is_latched_fast_if_it_is_there_and_free() {
+        let device = SimDevice::new(1);
+        device.put("data", &[7; 8 * 4096]);
+        let pool = PoolOptions::new().frames(32).page_bytes(4096).threads_max(8).open_on(&device).unwrap();
+        let file = pool.open_file("data", FileOptions::new()).unwrap();
+        let tenant = pool.default_tenant();
+        let pages = file.hot.pages(tenant.open_in()).expect("it is open in the file's pool");
+        let latched = || pages.try_shared(5, &file.shared.table);
+        assert!(latched().is_none(), "it is not there");
+        drop(tenant.read(file.page(5)).unwrap());
+        let (latch, marked, bytes) = latched().unwrap();
+        assert_eq!((latch.frame(), bytes.len()), (marked.frame, 4096));
+        drop(latch);
+        let guard = tenant.write(file.page(5)).unwrap();
+        assert!(latched().is_none(), "it is latched exclusively");
+        drop(guard);
     }
 }
