@@ -256,7 +256,7 @@ impl fmt::Debug for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source.as_ref().map(|source| source as _)
+        self.0.source.as_deref().map(|source| source as _)
     }
 }
 
@@ -264,5 +264,19 @@ impl From<Error> for io::Error {
     /// Of the kind that [`Error::io_kind`] says.
     fn from(error: Error) -> Self {
         Self::new(error.io_kind(), error)
+    }
+}
+
+#[cfg(all(test, not(bufpool_loom)))]
+mod tests {
+    use std::error::Error as _;
+
+    use super::*;
+
+    #[test]
+    fn the_error_below_is_the_operating_systems_own() {
+        let error = Error::from_io("read page", io::Error::from_raw_os_error(libc::ENOSPC));
+        let below = error.source().and_then(<dyn std::error::Error>::downcast_ref::<io::Error>);
+        assert_eq!(below.and_then(io::Error::raw_os_error), Some(libc::ENOSPC));
     }
 }

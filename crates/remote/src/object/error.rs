@@ -111,12 +111,9 @@ impl ObjectError {
             if let Some(found) = error.downcast_ref() {
                 return Some(found);
             }
-            // Asked for its source, it passes over the error that it has inside.
+            // Asked for its source, an `io::Error` passes over the error that it has inside.
             let inside = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-            if let Some(found) = inside.and_then(|inside| inside.downcast_ref()) {
-                return Some(found);
-            }
-            next = error.source();
+            next = inside.map(|inside| inside as _).or_else(|| error.source());
         }
         None
     }
