@@ -126,7 +126,7 @@ fn a_recording_replays_with_its_programs() {
     assert_eq!(told(ids[2]), None);
 }
 
-/// Constants are chosen on one list and judged on the other, so nothing is on both; and what was recorded for
+/// Constants are chosen on one list and judged on the others, so nothing is on two; and what was recorded for
 /// the holdout is on it, as traces whose accesses say where they come from.
 #[test]
 fn lists_share_no_trace_and_the_holdout_has_all_recordings() {
@@ -141,6 +141,7 @@ fn lists_share_no_trace_and_the_holdout_has_all_recordings() {
     };
     let (tuning, holdout) = (names("tuning.list"), names("holdout.list"));
     assert_eq!((tuning.len(), tuning.intersection(&holdout).next()), (13, None));
+    assert!(names("public.list").is_disjoint(&(&tuning | &holdout)));
     let recorded: BTreeSet<String> = fs::read_dir(folder.join("holdout"))
         .unwrap()
         .map(|entry| format!("holdout/{}", entry.unwrap().file_name().to_string_lossy()))
