@@ -177,11 +177,14 @@ impl HitRing {
         }
     }
 
-    /// The tenants of the keys in use, one a key. The caller holds the policy lock.
-    pub fn tenants(&self) -> impl Iterator<Item = TenantId> {
+    /// The tenants of the keys in use, one a key; none if there is one key only. The caller holds the policy
+    /// lock.
+    pub fn several_tenants(&self) -> impl Iterator<Item = TenantId> {
         let used = self.keys_used.load(Ordering::Acquire);
-        let is_used = move |place: &usize| used & (1 << place) != 0;
-        (0..KEYS).filter(is_used).map(|place| self.keys.0[place].tenant())
+        let several = Some(used).filter(|used| used & used.wrapping_sub(1) != 0);
+        let next = |used: &u64| Some(used & (used - 1)).filter(|rest| *rest != 0);
+        let places = std::iter::successors(several, next).map(u64::trailing_zeros);
+        places.map(|place| self.keys.0[place as usize].tenant())
     }
 
     /// Hands over the counts of skipped hits. The caller holds the policy lock.
