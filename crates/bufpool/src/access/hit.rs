@@ -398,6 +398,7 @@ impl<'p> HitLog<'p> {
 
     /// Notes a hit from the site `noted`, or counts it for the site `counted` if it need not be noted: that
     /// has no calls above it. In deterministic mode the hit is applied at once.
+    // In the place of its caller, so that the sites stay in registers.
     #[inline(always)]
     fn note(
         self,

@@ -322,7 +322,7 @@ impl PolicyState {
     /// Counts hits that were not noted one by one: those of all tenants here, and then in the directory, so
     /// that the processor fetches what it has of several tenants at a time.
     fn count_skipped(&mut self, ring: &HitRing) {
-        for tenant in ring.several_tenants() {
+        for tenant in ring.tenants() {
             fetch_to_write(self.directory.place_of_tenant(tenant));
             if let Some(context) = self.contexts.latest(tenant) {
                 fetch_to_write(context);

@@ -4,7 +4,7 @@ use bufpool_policies::{FrameId, PageId, TenantId};
 use crossbeam::utils::CachePadded;
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
-use crate::thread::keys::{KEYS, KeyPlace, Keys, SiteHash};
+use crate::thread::keys::{KEYS, Key, KeyPlace, Keys, SiteHash};
 use crate::thread::site::{CallPlace, SiteRef};
 
 /// Entries of a ring; a power of two.
@@ -177,22 +177,24 @@ impl HitRing {
         }
     }
 
-    /// The tenants of the keys in use, one a key; none if there is one key only. The caller holds the policy
-    /// lock.
-    pub fn several_tenants(&self) -> impl Iterator<Item = TenantId> {
-        let used = self.keys_used.load(Ordering::Acquire);
-        let several = Some(used).filter(|used| used & used.wrapping_sub(1) != 0);
-        let next = |used: &u64| Some(used & (used - 1)).filter(|rest| *rest != 0);
-        let places = std::iter::successors(several, next).map(u64::trailing_zeros);
-        places.map(|place| self.keys.0[place as usize].tenant())
+    /// The keys in use. The caller holds the policy lock.
+    fn keys_in_use(&self) -> impl Iterator<Item = &Key> {
+        let mut used = self.keys_used.load(Ordering::Acquire);
+        std::iter::from_fn(move || {
+            let place = Some(used.trailing_zeros() as usize).filter(|_| used != 0)?;
+            used &= used - 1;
+            Some(&self.keys.0[place])
+        })
+    }
+
+    /// The tenants of the keys in use, one a key. The caller holds the policy lock.
+    pub fn tenants(&self) -> impl Iterator<Item = TenantId> {
+        self.keys_in_use().map(Key::tenant)
     }
 
     /// Hands over the counts of skipped hits. The caller holds the policy lock.
     pub fn drain_skipped(&self, mut apply: impl FnMut(Skipped)) {
-        let mut used = self.keys_used.load(Ordering::Acquire);
-        while used != 0 {
-            let key = &self.keys.0[used.trailing_zeros() as usize];
-            used &= used - 1;
+        for key in self.keys_in_use() {
             let (taken, now) =
                 (key.skipped_taken.load(Ordering::Relaxed), key.skipped.load(Ordering::Relaxed));
             if taken != now {
