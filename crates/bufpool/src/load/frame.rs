@@ -119,11 +119,9 @@ impl<'a> FrameSearch<'a> {
     fn touch_upcoming(&self) -> Option<MissHint> {
         let (pool, file) = (&*self.tenant.pool, &self.page.file().shared);
         let hint = pool.policy.hint()?;
-        let entry = pool.frames.get(hint.victim);
-        fetch_to_write(entry);
-        if let Some(page) = entry.page()
-            && page.file() == file.id
-            && let Some(word) = file.table.get(page.number())
+        fetch_to_write(pool.frames.get(hint.victim));
+        if hint.page.file() == file.id
+            && let Some(word) = file.table.get(hint.page.number())
         {
             fetch_to_write(word);
         }

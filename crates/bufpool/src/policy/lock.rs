@@ -450,6 +450,7 @@ impl PolicyState {
     #[inline]
     pub fn fetch_for_miss(&self, tenant: TenantId, hint: MissHint) {
         self.directory.places_of_miss(tenant, hint).iter().for_each(|place| fetch_to_write(*place));
+        fetch_to_write(self.filter.marked(hint.victim).mark);
         if let Some(context) = self.contexts.latest(tenant) {
             fetch_to_write(context);
         }

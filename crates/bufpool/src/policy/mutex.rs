@@ -16,7 +16,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::AtomicU64 as Unmodelled;
 use std::time::Instant;
 
-use bufpool_policies::{FrameId, MissHint};
+use bufpool_policies::{FrameId, MissHint, PageId};
 
 use crate::sync::{AtomicU32, Condvar, Mutex, MutexGuard, Ordering, fence, relax};
 use crate::sys::fetch_to_write;
@@ -55,9 +55,9 @@ impl HoldCounts {
 pub(crate) struct PolicyMutex<T> {
     /// Threads that sleep or are about to, and [`WAKING`].
     sleepers: AtomicU32,
-    /// A [`MissHint`]: its victim and next frame, or [`NO_HINT`], and its account. Advice, so nothing depends
-    /// on when others see it.
-    hint: [Unmodelled; 2],
+    /// A [`MissHint`]: its victim and next frame, or [`NO_HINT`], its account, and its page. Advice, so
+    /// nothing depends on when others see it.
+    hint: [Unmodelled; 3],
     /// Never waited for.
     held: Mutex<Held<T>>,
     /// Where they sleep.
@@ -76,7 +76,7 @@ impl<T> PolicyMutex<T> {
         Self {
             held: Mutex::new(Held { value, counts: HoldCounts::default() }),
             sleepers: AtomicU32::new(0),
-            hint: [Unmodelled::new(NO_HINT), Unmodelled::new(0)],
+            hint: [NO_HINT, 0, 0].map(Unmodelled::new),
             room: Mutex::default(),
             freed: Condvar::default(),
         }
@@ -102,9 +102,10 @@ impl<T> PolicyMutex<T> {
     pub fn hint(&self) -> Option<MissHint> {
         // Its line is that of the lock, which is changed next.
         fetch_to_write(self);
-        let [frames, account] = [0, 1].map(|at| self.hint[at].load(Ordering::Relaxed));
+        let [frames, account, page] = self.hint.each_ref().map(|number| number.load(Ordering::Relaxed));
         let (victim, next) = (FrameId(frames as u32), FrameId((frames >> u32::BITS) as u32));
-        (frames != NO_HINT).then_some(MissHint { victim, next, account: account as u32 })
+        let (page, account) = (PageId(page), account as u32);
+        (frames != NO_HINT).then_some(MissHint { victim, page, next, account })
     }
 
     pub fn get_mut(&mut self) -> &mut T {
@@ -204,8 +205,9 @@ impl<'a, T> PolicyGuard<'a, T> {
     #[inline]
     pub fn leave_hint(&self, hint: Option<MissHint>) {
         let pack = |hint: MissHint| u64::from(hint.next.0) << u32::BITS | u64::from(hint.victim.0);
-        let [frames, account] = &self.wake.0.hint;
+        let [frames, account, page] = &self.wake.0.hint;
         frames.store(hint.map_or(NO_HINT, pack), Ordering::Relaxed);
+        page.store(hint.map_or(0, |hint| hint.page.0), Ordering::Relaxed);
         account.store(hint.map_or(0, |hint| u64::from(hint.account)), Ordering::Relaxed);
     }
 

@@ -85,6 +85,13 @@ pub(crate) trait Allocate {
         None
     }
 
+    /// Reads where a look for the placeholder of a page begins, so that it is in the processor's cache by
+    /// then.
+    #[inline]
+    fn touch(&self, _absent: PageId) -> u32 {
+        0
+    }
+
     /// The absent page whose placeholder points to `frame` comes in. The placeholder is deleted. Returns
     /// whether the overrule that made it was a mistake, which only a process's own miss can show.
     fn placeholder_met(&mut self, _ledger: &mut Ledger, _frame: u32, _arrival: Arrival) -> bool {

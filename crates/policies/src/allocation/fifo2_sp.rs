@@ -116,6 +116,11 @@ impl Allocate for Fifo2Sp {
         self.overrules.placeholder(ledger, absent)
     }
 
+    #[inline]
+    fn touch(&self, absent: PageId) -> u32 {
+        self.overrules.touch(absent)
+    }
+
     fn placeholder_met(&mut self, ledger: &mut Ledger, frame: u32, arrival: Arrival) -> bool {
         self.overrules.met(ledger, frame, arrival)
     }

@@ -135,6 +135,11 @@ impl Allocate for LevelOne {
         with_way!(self, way => way.placeholder(ledger, absent))
     }
 
+    #[inline]
+    fn touch(&self, absent: PageId) -> u32 {
+        with_way!(self, way => way.touch(absent))
+    }
+
     fn placeholder_met(&mut self, ledger: &mut Ledger, frame: u32, arrival: Arrival) -> bool {
         with_way!(self, way => way.placeholder_met(ledger, frame, arrival))
     }

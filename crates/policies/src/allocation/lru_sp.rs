@@ -51,6 +51,11 @@ impl Allocate for LruSp {
         self.overrules.placeholder(ledger, absent)
     }
 
+    #[inline]
+    fn touch(&self, absent: PageId) -> u32 {
+        self.overrules.touch(absent)
+    }
+
     fn placeholder_met(&mut self, ledger: &mut Ledger, frame: u32, arrival: Arrival) -> bool {
         self.overrules.met(ledger, frame, arrival)
     }

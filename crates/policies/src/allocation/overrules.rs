@@ -85,6 +85,12 @@ impl Overrules {
         self.placeholders.get(&ledger.frames, absent)
     }
 
+    /// Reads where a look for the placeholder of an absent page begins.
+    #[inline]
+    pub fn touch(&self, absent: PageId) -> u32 {
+        self.placeholders.touch(absent)
+    }
+
     /// The page whose placeholder points to `frame` comes in. Returns whether that shows a mistake.
     pub fn met(&mut self, ledger: &mut Ledger, frame: u32, arrival: Arrival) -> bool {
         let is_mistake = arrival == Arrival::Missed;

@@ -26,6 +26,12 @@ impl Placeholders {
         self.index.find(page.0, claimant(frames))
     }
 
+    /// Reads where a look for `page` begins, so that it is in the processor's cache by then.
+    #[inline]
+    pub fn touch(&self, page: PageId) -> u32 {
+        self.index.touch(page.0)
+    }
+
     /// Makes the placeholder `page` -> `frame`, a `claim` of this kind. Neither has one.
     pub fn insert(&mut self, frames: &mut FrameTable, page: PageId, frame: u32, claim: Claim) {
         frames.set_claim(frame, page, claim);

@@ -71,6 +71,8 @@ pub struct DirectoryOptions {
 pub struct MissHint {
     /// The frame that the next question looks at first, as far as it is known.
     pub victim: FrameId,
+    /// The page in it.
+    pub page: PageId,
     /// The one after it.
     pub next: FrameId,
     /// The number of the missing tenant's account.
@@ -299,6 +301,7 @@ impl Directory {
         let [victim, next] = self.ledger.next_two().filter(|_| self.free.is_empty())?;
         Some(MissHint {
             victim: FrameId(victim),
+            page: self.ledger.frames[victim].page,
             next: FrameId(next),
             account: self.ledger.account(tenant).0,
         })

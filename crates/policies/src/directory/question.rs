@@ -7,12 +7,16 @@
 use super::Directory;
 use crate::{
     allocation::{Allocate, Arrival},
-    frame_table::{FrameState, FrameTable},
+    frame_table::{FrameState, FrameTable, Slot},
     ids::{Access, AccountId, FrameId, PageId, TenantId},
     list::NIL,
     manager::{Block, Look, Panicked, block_in},
     tenant::Tenant,
 };
+
+/// Frames from which on what is known of them has no room in a processor's second cache: there it pays to
+/// fetch what a question looks at side by side.
+const FRAMES_UNCACHED: u32 = 1 << 15;
 
 /// What the directory asks about frames while it looks for a victim. Neither call may wait.
 pub trait Claims {
@@ -122,6 +126,9 @@ impl Directory {
     }
 
     fn admit_as<C: Claims>(&mut self, arrival: Arrival, access: &Access, claims: &mut C) -> Admission {
+        if self.capacity >= FRAMES_UNCACHED {
+            self.prefetch_question(access.page);
+        }
         let mut decision = Decision::default();
         let mut victim = None;
         let account = self.ledger.account(access.tenant);
@@ -153,6 +160,29 @@ impl Directory {
         self.evict(victim);
         self.enter_for(victim, access, heir, arrival);
         Admission::Evict { frame: FrameId(victim), page, tenant, decision }
+    }
+
+    /// Touches what the question about `missing` will look up by page, side by side: what lies scattered over
+    /// memory is most of what a question takes in a large pool.
+    fn prefetch_question(&self, missing: PageId) {
+        let Some([first, _]) = self.ledger.next_two().filter(|_| self.free.is_empty()) else { return };
+        let frames = &self.ledger.frames;
+        let mut touched = self.level_one.touch(missing);
+        if frames[first].has_claim() {
+            touched ^= self.level_one.touch(frames.claimant(first));
+        }
+        std::hint::black_box(touched);
+        let account = self.ledger.account(frames[first].owner);
+        self.ledger.accounts[account.index()].control.prefetch_question(missing);
+    }
+
+    /// Touches what changes if the page in `victim` goes, side by side.
+    fn prefetch_departure(&self, victim: u32) {
+        let frames = &self.ledger.frames;
+        let Slot { page, owner, .. } = frames[victim];
+        std::hint::black_box(frames.ledger_links.touch(victim) ^ self.level_one.touch(page));
+        let account = self.ledger.account(owner);
+        self.ledger.accounts[account.index()].control.prefetch_pages(&[page]);
     }
 
     /// The pages on their way into two frames change frames, and keep their places in the ledger: which frame
@@ -336,6 +366,9 @@ impl Directory {
         decision: &mut Decision,
     ) -> Option<u32> {
         let choice = self.ask(candidate, missing, claims, decision);
+        if choice != candidate && self.capacity >= FRAMES_UNCACHED {
+            self.prefetch_departure(choice);
+        }
         let victim = if choice != candidate && claims.claim(FrameId(choice)) {
             choice
         } else if claims.claim(FrameId(candidate)) {

@@ -167,6 +167,10 @@ pub trait Manager: Send {
     /// [`block_gone`](Self::block_gone) will look up by page. They may be other tenants'. Changes nothing.
     fn prefetch_pages(&self, _pages: &[PageId]) {}
 
+    /// A question for `missing` follows: touches what [`choose`](Self::choose) will look at, and what
+    /// [`new_block`](Self::new_block) will look up by page. Changes nothing.
+    fn prefetch_question(&self, _missing: PageId) {}
+
     /// Whether the manager itself finds out when it does worse than the ledger, and follows the ledger then.
     /// Its say is not revoked: whether single overrules are mistakes says less than the misses it compares.
     /// Others are protected from it as from any manager.
@@ -447,6 +451,12 @@ impl Control {
     pub fn prefetch_pages(&self, pages: &[PageId]) {
         if let Control::Manager(managed) = self {
             managed.ask((), |manager| manager.prefetch_pages(pages));
+        }
+    }
+
+    pub fn prefetch_question(&self, missing: PageId) {
+        if let Control::Manager(managed) = self {
+            managed.ask((), |manager| manager.prefetch_question(missing));
         }
     }
 

@@ -9,7 +9,7 @@ use bufpool_policies::{
 };
 
 /// Every frame can be taken.
-struct Idle;
+pub struct Idle;
 
 impl Claims for Idle {
     fn is_busy(&mut self, _frame: FrameId) -> bool {

@@ -376,6 +376,13 @@ impl Manager for Machine {
         );
     }
 
+    fn prefetch_question(&self, missing: PageId) {
+        self.prefetch_pages(&[missing]);
+        if self.leader() == Expert::Value {
+            self.held.touch_by_value();
+        }
+    }
+
     /// That the page came back is what its sample, and the shadows, learn from; the stream that used it last
     /// is answerable for the mistake.
     fn placeholder_used(&mut self, missing: &Access, _placeholder: FrameId) {

@@ -333,6 +333,12 @@ impl Manager for Automatic {
         }
     }
 
+    fn prefetch_question(&self, missing: PageId) {
+        if let State::Learning(machine) = &self.state {
+            machine.prefetch_question(missing);
+        }
+    }
+
     /// Intervals that are short compared to the time in memory say nothing about when a page may go.
     fn needs_every_hit(&self, _page: PageId) -> bool {
         false

@@ -98,7 +98,13 @@ impl PagesByClass {
     /// then.
     #[inline]
     pub fn touch(&self, page: u32) -> u32 {
-        self.links.touch(page) ^ self.class_of.get(page as usize).copied().map_or(0, u32::from)
+        self.links.touch(page) ^ self.touch_class(page)
+    }
+
+    /// Reads which class lists `page`.
+    #[inline]
+    pub fn touch_class(&self, page: u32) -> u32 {
+        self.class_of.get(page as usize).copied().map_or(0, u32::from)
     }
 
     /// Takes out `page`, which is listed.
@@ -165,6 +171,16 @@ impl PagesByClass {
     fn least_class(&self) -> Option<usize> {
         let least = self.least_of_block.iter().copied().reduce(Least::or)?;
         (least.value != f32::INFINITY).then_some(least.of as usize)
+    }
+
+    /// Shows pages that [`least`](Self::least) is about to look at first.
+    #[inline]
+    pub fn looked_at_next(&self, mut show: impl FnMut(u32)) {
+        for class in [Some(usize::from(STRAY)), Some(self.reviewed + 1), self.least_class()] {
+            if let Some(Pages { list, hand }) = class.and_then(|class| self.by_class.get(class)) {
+                [list.head(), *hand, list.tail()].into_iter().for_each(&mut show);
+            }
+        }
     }
 
     /// The least valuable page, about; none if no page is listed. `age` tells how long ago a page was used.

@@ -200,6 +200,23 @@ impl Held {
         oldest.find(|frame| *frame == candidate || !busy(*frame)).unwrap_or(candidate)
     }
 
+    /// Reads what [`least_by_value`](Self::least_by_value) will of pages, so that it is in the processor's
+    /// cache by then.
+    pub fn touch_by_value(&self) {
+        let Some(Orders { by_class, .. }) = self.orders.as_ref().filter(|_| !self.own.is_empty()) else {
+            return;
+        };
+        let mut random = self.random.clone();
+        let time_of = |frame: u32| self.get(frame).map_or(0, |frame| frame.used.time);
+        let mut touched = 0;
+        for _ in 0..DRAWN {
+            let frame = self.own[random.below(self.own.len() as u64) as usize];
+            touched ^= time_of(frame) ^ by_class.touch_class(frame);
+        }
+        by_class.looked_at_next(|page| touched ^= time_of(page));
+        std::hint::black_box(touched);
+    }
+
     /// Reads what [`use_again`](Self::use_again) will of `frame`, so that it is in the processor's cache by
     /// then.
     #[inline]
