@@ -287,3 +287,37 @@ impl Census {
         message
     }
 }
+
+#[cfg(all(test, not(bufpool_loom)))]
+mod tests {
+    use super::*;
+    use crate::io::sim::SimDevice;
+    use crate::{FileOptions, PoolOptions};
+
+    /// Their readers tell nobody when they leave.
+    #[test]
+    fn a_search_looks_again_sooner_while_frames_are_aside() {
+        let device = SimDevice::new(1);
+        device.put("data", &vec![0; 4096]);
+        let pool = PoolOptions::new().frames(64).page_bytes(4096).threads_max(8).open_on(&device).unwrap();
+        let file = pool.open_file("data", FileOptions::new()).unwrap();
+        let tenant = pool.default_tenant();
+        let next_look = || {
+            let page = file.page(0);
+            let mut search = FrameSearch::new(&tenant, page, Purpose::Read, SiteRef::caller(), Seeker::Task);
+            let far = Instant::now() + Duration::from_secs(60);
+            match search.next_look(&mut Patience::Until(far), false) {
+                Ok(Some(next)) => next,
+                _ => panic!("it is not to look at once, nor to give up"),
+            }
+        };
+        let before = Instant::now();
+        assert!(next_look() >= before + FRAME_POLL);
+        let (reserve, aside) = (&tenant.pool.reserve, &tenant.pool.aside);
+        aside.add(reserve.take().expect("nothing is written"), readers::going_on());
+        let next = next_look();
+        assert!(next <= Instant::now() + ASIDE_POLL);
+        reserve.give_back(aside.take_free());
+        pool.check_invariants();
+    }
+}
