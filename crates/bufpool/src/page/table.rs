@@ -287,6 +287,23 @@ mod tests {
         }
     }
 
+    /// Or as far as is needed, where that is more, or where the budget ends before.
+    #[test]
+    fn a_table_grows_by_an_eighth() {
+        let words = |limit, numbers: &[u64]| {
+            let (table, budget) = (with_reserved(64 * GROWTH), PageTableBudget::new(limit));
+            for number in numbers {
+                table.get_or_allocate(*number, &budget).unwrap();
+            }
+            (table.near.len(), budget.bytes() / bytes_of(1))
+        };
+        let first = 16 * GROWTH - 1;
+        assert_eq!(words(u64::MAX, &[first]), (16 * GROWTH, 16 * GROWTH));
+        assert_eq!(words(u64::MAX, &[first, first + 1]), (18 * GROWTH, 18 * GROWTH));
+        assert_eq!(words(u64::MAX, &[first, 20 * GROWTH]), (21 * GROWTH, 21 * GROWTH));
+        assert_eq!(words(bytes_of(17 * GROWTH), &[first, first + 1]), (17 * GROWTH, 17 * GROWTH));
+    }
+
     #[test]
     fn words_of_a_range_are_those_reached_one_by_one() {
         for reserved in RESERVED {
