@@ -170,6 +170,25 @@ fn a_flush_of_many_pages_writes_each_of_them_once() {
     });
 }
 
+/// By way of frames for copies, and where there are none. A transfer ends at a clean page, and with the file.
+#[test]
+fn a_flush_writes_dirty_neighbours_in_one_transfer() {
+    let copies = small().reserve_high_frames(12).reserve_low_frames(1);
+    for options in [copies.dirty_limit_percent(100), deterministic()] {
+        let device = SimDevice::new(1);
+        let pool = options.open_on(&device).unwrap();
+        let [file, other] = ["data", "other"].map(|name| new_file(&pool, Path::new(""), name, 9));
+        let tenant = pool.default_tenant();
+        for number in [0, 1, 2, 3, 5, 6] {
+            stamp(&mut tenant.write(file.page(number)).unwrap(), number, 1);
+        }
+        stamp(&mut tenant.write(other.page(7)).unwrap(), 7, 1);
+        let before = device.calls(IoOperation::Write);
+        pool.checkpoint().unwrap();
+        assert_eq!((pool.stats().writes, device.calls(IoOperation::Write) - before), (7, 3));
+    }
+}
+
 /// One of many transfers fails: its file is poisoned, the first failure is returned, and the other file's
 /// pages are written.
 #[test]
