@@ -320,4 +320,23 @@ mod tests {
         reserve.give_back(aside.take_free());
         pool.check_invariants();
     }
+
+    /// A frame may have come free before the count.
+    #[test]
+    fn a_thread_that_holds_all_that_is_held_asks_once_more_and_gives_up() {
+        let device = SimDevice::new(1);
+        device.put("data", &vec![0; 2 * 4096]);
+        let pool = PoolOptions::new().frames(64).page_bytes(4096).threads_max(8).open_on(&device).unwrap();
+        let file = pool.open_file("data", FileOptions::new()).unwrap();
+        let tenant = pool.default_tenant();
+        let _held = tenant.read(file.page(0)).unwrap();
+        let mut search =
+            FrameSearch::new(&tenant, file.page(1), Purpose::Read, SiteRef::caller(), Seeker::Thread);
+        let mut patience = Patience::Until(Instant::now() + Duration::from_secs(60));
+        assert!(matches!(search.next_look(&mut patience, false), Ok(None)));
+        match search.next_look(&mut patience, false) {
+            Err(Refused::Failed(error)) => assert_eq!(error.kind(), ErrorKind::Exhausted),
+            _ => panic!("there is nobody to wait for"),
+        }
+    }
 }
