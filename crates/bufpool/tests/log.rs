@@ -478,3 +478,18 @@ fn the_log_is_not_asked_under_the_policy_lock() {
         pool.close().unwrap();
     });
 }
+
+/// Clean pages are not among them, nor changed ones without a log record.
+#[test]
+fn a_miss_that_finds_no_frame_says_how_many_pages_wait_for_the_log() {
+    let mut world = World::new(deterministic().dirty_limit_percent(100).frame_wait_ms(20));
+    world.log.fails.store(true, Ordering::SeqCst);
+    (0..29).for_each(|number| world.change(number).unwrap());
+    let page = |number| world.file.page(number);
+    let _clean = [29, 30].map(|number| world.tenant.read(page(number)).unwrap());
+    let mut unlogged = world.tenant.write(page(31)).unwrap();
+    stamp(&mut unlogged, 31, 0);
+    let error = access(|| world.tenant.read(page(40)).map(drop)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Exhausted, "{error}");
+    assert!(error.to_string().contains(", 29 dirty pages ahead of the durable log"), "{error}");
+}
