@@ -189,18 +189,20 @@ fn revocation_and_restoration() {
             operations.extend((0..PAGES).map(|page| Op::Access { tenant: 1, page }));
         }
     }
-    let case = Case {
-        frames: 11,
-        allocation: Allocation::LruSp,
-        shared_pages: false,
-        common: false,
-        members: 0,
-        operations,
-    };
-    let (driver, _) = case.run();
-    let counts = driver.directory.stats();
-    assert!(counts.revocations >= 3, "{counts:?}");
-    assert!(counts.decisions < counts.evictions / 2, "most of the time it is not asked: {counts:?}");
+    for shared_pages in [false, true] {
+        let case = Case {
+            frames: 11,
+            allocation: Allocation::LruSp,
+            shared_pages,
+            common: false,
+            members: 0,
+            operations: operations.clone(),
+        };
+        let (driver, _) = case.run();
+        let counts = driver.directory.stats();
+        assert!(counts.revocations >= 3, "{counts:?}");
+        assert!(counts.decisions < counts.evictions / 2, "most of the time it is not asked: {counts:?}");
+    }
 }
 
 /// A pool of one frame, and one whose frames are all pinned.
