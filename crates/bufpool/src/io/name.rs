@@ -162,11 +162,9 @@ fn leads_nowhere(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR))
 }
 
-/// What kind of file it is, for messages.
+/// What kind of file it is that has no pages, for messages.
 pub(super) fn kind_of(file: FileType) -> &'static str {
     match file {
-        file if file.is_file() => "a regular file",
-        file if file.is_block_device() => "a block device",
         file if file.is_dir() => "a directory",
         file if file.is_fifo() => "a FIFO (pipe)",
         file if file.is_socket() => "a socket",
