@@ -407,6 +407,8 @@ mod tests {
             assert_eq!((u64::from(found.id), found.is_new), (key + 2 - u64::from(key == 0), true));
             contexts.counts(TENANT, found).accesses += 1;
             assert_eq!(access_quickly(&mut contexts, lasting), 2);
+            let is_full = key + 2 > CONTEXTS_MAX as u64;
+            assert_eq!(contexts.recycled(TENANT).0 > 0, is_full, "with key {key}");
             if key % 100 == 0 {
                 contexts.check_invariants();
             }

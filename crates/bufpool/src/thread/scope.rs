@@ -300,6 +300,21 @@ impl Known {
 mod tests {
     use super::*;
 
+    /// Until the generation ends, which other tests may bring about at any time.
+    #[test]
+    fn a_thread_knows_the_chains_that_it_has_met() {
+        let known =
+            Known { generation: Cell::new(0), chains: [const { Cell::new(ScopeId(0)) }; KNOWN_CHAINS] };
+        assert!(!known.has(ScopeId(7)));
+        let is_known = |scope| {
+            known.add(scope);
+            known.has(scope)
+        };
+        assert!((0..1000).any(|_| is_known(ScopeId(7))));
+        known.generation.set(u64::MAX);
+        assert!(!known.has(ScopeId(7)), "that was another generation");
+    }
+
     #[test]
     fn scopes_nest_and_end() {
         let _names = NAMES_IN_TESTS.lock();
