@@ -65,6 +65,7 @@ fn all_frames_are_registered() {
     let said = pool.io().to_string();
     let are_all = ["registered buffers (512 KiB)", "(512 KiB wanted"].iter().any(|all| said.contains(all));
     assert!(are_all || !said.starts_with("I/O backend: uring"), "{said}");
+    assert!(!said.contains("for 0 operations"), "nothing was left to threads: {said}");
 }
 
 #[test]
