@@ -7,8 +7,8 @@ use std::collections::{HashMap, HashSet};
 
 use bufpool_policies::hints::{HintListId, HintPolicy};
 use bufpool_policies::{
-    Access, Admission, Allocation, Claims, ContextId, DEFAULT_TENANT, Directory, DirectoryOptions, FileId,
-    FrameId, HintOptions, ManagerKind, NextFrame, PageId, SplitMix64, TenantId,
+    Access, Admission, Allocation, Block, Claims, ContextId, DEFAULT_TENANT, Directory, DirectoryOptions,
+    FileId, FrameId, HintOptions, Manager, ManagerKind, NextFrame, PageId, SplitMix64, TenantId,
 };
 
 struct Busy<'a>(&'a HashSet<FrameId>);
@@ -492,6 +492,52 @@ fn the_farthest_block_goes_if_it_is_needed_later_than_the_candidate() {
     };
     assert_eq!(idle_for(0), PageId(30));
     assert_eq!(idle_for(100), PageId(10));
+}
+
+/// Panics when it is asked about a block that it was not told of.
+#[derive(Default)]
+struct KnowsItsBlocks(HashSet<FrameId>);
+
+impl Manager for KnowsItsBlocks {
+    fn new_block(&mut self, block: &Block) {
+        self.0.insert(block.frame);
+    }
+
+    fn block_gone(&mut self, frame: FrameId, _page: PageId) {
+        self.0.remove(&frame);
+    }
+
+    fn block_accessed(&mut self, _frame: FrameId, _access: &Access) {}
+
+    fn replace_block(
+        &mut self,
+        candidate: FrameId,
+        _missing: Option<&Access>,
+        _busy: &mut dyn FnMut(FrameId) -> bool,
+    ) -> FrameId {
+        assert!(self.0.contains(&candidate), "{candidate:?} is known");
+        candidate
+    }
+
+    fn placeholder_used(&mut self, _missing: &Access, _placeholder: FrameId) {}
+}
+
+/// The candidate is a page ahead of its first access: a list may name another one, the manager is not asked.
+#[test]
+fn a_manager_beside_a_list_is_asked_about_what_it_knows() {
+    let mut driver = Driver::new(4, true);
+    let manager = Box::new(KnowsItsBlocks::default());
+    driver.directory.set_manager(DEFAULT_TENANT, manager, false).unwrap();
+    let list = driver.directory.open_hints(DEFAULT_TENANT, ALL).unwrap();
+    driver.disclose(list, PageId(40)).unwrap();
+    let ahead = driver.directory.admit_ahead(&access(DEFAULT_TENANT, PageId(10)), &mut Busy(&driver.busy));
+    driver.admitted(PageId(10), ahead).unwrap();
+    driver.land(PageId(10));
+    (20..25).for_each(|page| assert!(driver.access(DEFAULT_TENANT, PageId(page))));
+    let evicted: Vec<PageId> = driver.evicted.iter().map(|(page, _)| *page).collect();
+    assert_eq!(evicted, [PageId(10), PageId(20)]);
+    let stats = driver.directory.tenant_stats(DEFAULT_TENANT);
+    assert_eq!((stats.decisions, stats.manager_panics), (2, 0));
 }
 
 /// Lists are those of their tenant, and what they name is disclosed by it alone, until it was read.

@@ -65,6 +65,10 @@ impl Heads {
         self.least().map_or(NO_STAMP, |account| self.stamp(account))
     }
 
+    pub fn metadata_bytes(&self) -> usize {
+        self.stamps.capacity() * size_of::<i64>() + self.winners.capacity() * size_of::<u32>()
+    }
+
     fn winner_below(&self, node: usize) -> u32 {
         let of = |child: usize| {
             if child >= self.stamps.len() { (child - self.stamps.len()) as u32 } else { self.winners[child] }

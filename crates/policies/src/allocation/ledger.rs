@@ -316,6 +316,16 @@ impl Ledger {
         passed.chain([self.all_heads.least_stamp()]).min().unwrap_or(NO_STAMP)
     }
 
+    /// Bytes of memory held, without what managers and lists of hints have.
+    pub fn metadata_bytes(&self) -> usize {
+        self.frames.metadata_bytes()
+            + self.tenants.capacity() * size_of::<Tenant>()
+            + self.accounts.capacity() * size_of::<Account>()
+            + self.all_heads.metadata_bytes()
+            + self.open_heads.metadata_bytes()
+            + self.passed.capacity() * size_of::<(AccountId, u32)>()
+    }
+
     /// Panics unless the account's list is in order, and the heads agree with it.
     pub fn check_account(&self, id: AccountId) {
         let account = &self.accounts[id.index()];

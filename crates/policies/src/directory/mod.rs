@@ -44,7 +44,7 @@ use crate::{
     ids::{Access, AccountId, ContextId, FileId, FrameId, PageId, TenantId},
     list::{List, NIL},
     manager::{Control, Panicked, ProgramStats, StreamReport, Want, Wish, drop_control},
-    tenant::{Account, Standing, Tenant, TenantStats},
+    tenant::{Standing, Tenant, TenantStats},
 };
 
 /// The tenant that is always open: unmanaged until it gives a directive, no floor, no cap.
@@ -597,12 +597,10 @@ impl Directory {
         let controls = self.ledger.accounts.iter().map(|account| account.control.metadata_bytes());
         // Managers may say anything.
         let controls = controls.fold(0, usize::saturating_add);
-        let own = self.ledger.frames.metadata_bytes()
+        let own = self.ledger.metadata_bytes()
             + self.level_one.metadata_bytes()
             + self.foreign.capacity() * size_of::<i64>()
             + self.departures.as_ref().map_or(0, |departures| departures.metadata_bytes())
-            + self.ledger.tenants.capacity() * size_of::<Tenant>()
-            + self.ledger.accounts.capacity() * size_of::<Account>()
             + self.vacant_tenants.capacity() * size_of::<TenantId>()
             + self.vacant_accounts.capacity() * size_of::<AccountId>()
             + self
