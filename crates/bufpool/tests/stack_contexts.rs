@@ -110,8 +110,8 @@ fn nested(tenant: &Tenant, file: &File, depth: u8) {
 fn the_depth_is_what_was_asked_for() {
     let directory = directory();
     for depth in 1..=8 {
-        // A pool of its own: hits that need not be noted again have no calls, as in a pool that has noted them
-        // for a tenant of the same number.
+        // A pool of its own: hits that need not be noted again have no calls. So it is with many hits where a
+        // tenant has the number of an earlier one.
         let pool = small().open().unwrap();
         let file = new_file(&pool, directory.path(), &format!("data{depth}"), 20);
         let Some(tenant) = tenant(&pool, depth) else { return };
