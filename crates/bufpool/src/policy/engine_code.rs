@@ -97,6 +97,10 @@ impl Manager for EngineCode<dyn Manager> {
         self.ask(|manager| manager.prefetch_pages(pages));
     }
 
+    fn prefetch_question(&self, missing: PageId) {
+        self.ask(|manager| manager.prefetch_question(missing));
+    }
+
     fn judges_itself(&self) -> bool {
         self.ask(Manager::judges_itself)
     }
