@@ -26,9 +26,10 @@ use crate::write::borrowed::Borrowing;
 use crate::write::evict::{Emptied, Emptying, Eviction};
 use crate::write::wishes::Wishes;
 
-/// Until a search that found every frame busy looks again, unless a frame is let go of before.
+/// How long a search that found every frame busy sleeps before it looks again. A frame that is let go of ends
+/// the sleep.
 const FRAME_POLL: Duration = Duration::from_millis(1);
-/// The same while frames are aside, whose readers tell nobody when they leave.
+/// The same while frames are set aside: their optimistic readers wake nobody when they leave.
 const ASIDE_POLL: Duration = Duration::from_micros(50);
 
 /// Who searches.
@@ -36,7 +37,7 @@ const ASIDE_POLL: Duration = Duration::from_micros(50);
 pub(crate) enum Seeker {
     /// A thread, which knows what it holds itself.
     Thread,
-    /// A future: what its task holds nobody knows.
+    /// A future. Which latches and pins its task holds is not known.
     Task,
 }
 
@@ -47,11 +48,12 @@ pub(crate) struct FrameSearch<'a> {
     purpose: Purpose,
     site: SiteRef,
     seeker: Seeker,
-    /// Why a victim could not be written: that is its file's affair, unless no other frame can be had.
+    /// The first error of writing a victim. It is returned only if no other frame can be had.
     failure: Option<Error>,
     has_looked: bool,
-    /// The last count found nobody to wait for. A frame that was busy when it was asked for, as while it is
-    /// written, may have come free before the count, so one more question decides.
+    /// The last census found nobody to wait for. A frame that was busy when the search asked, for example
+    /// because it was being written, may have come free before the census; so the search asks once more
+    /// before it gives up.
     is_hopeless: bool,
 }
 
@@ -61,12 +63,13 @@ impl<'a> FrameSearch<'a> {
         Self { tenant, page, purpose, site, seeker, failure: None, has_looked: false, is_hopeless: false }
     }
 
-    /// Asks for a frame, and for another as long as one that is named cannot be had at once. None if every
-    /// frame that the tenant may take is busy.
+    /// Asks the directory for a frame, and for another one as long as the frame that it names cannot be had
+    /// at once. None if every frame that the tenant may take is busy.
     ///
-    /// A round without an answer sets a frame aside, which happens to it again only after another thread has
-    /// loaded a page into it, or poisons a file, whose dirty pages are passed over from then on. So there are
-    /// at most as many rounds as frames, open files, and pages that other threads load meanwhile.
+    /// A round that gives no frame either sets one aside or poisons a file. A frame can be set aside again
+    /// only after another thread has loaded a page into it, and dirty pages of a poisoned file are passed
+    /// over. So there are at most as many rounds as frames, open files, and pages that other threads load
+    /// meanwhile.
     pub fn ask(&mut self, how: Emptying) -> Result<Option<Found>> {
         let pool = &*self.tenant.pool;
         let creation = self.purpose == Purpose::Create;
@@ -112,9 +115,9 @@ impl<'a> FrameSearch<'a> {
         }
     }
 
-    /// Fetches what the next question will look at first of the frame that it is likely to name, if that has
-    /// a page of the same file: to wait for memory under the policy lock would make others wait, too. Returns
-    /// what is likely to be looked at under the lock.
+    /// Prefetches the frame that the next question is likely to name, and its page's word if the page is of
+    /// the same file: cache misses under the policy lock would make other threads wait, too. Returns the hint
+    /// for what is prefetched under the lock.
     #[inline]
     fn touch_upcoming(&self) -> Option<MissHint> {
         let (pool, file) = (&*self.tenant.pool, &self.page.file().shared);
@@ -128,13 +131,13 @@ impl<'a> FrameSearch<'a> {
         Some(hint)
     }
 
-    /// Whether the directory is told at once that the page has been loaded, which saves a hold of the policy
-    /// lock. Nobody takes the page away before it is there, because its word says that it is loading. If it
-    /// does not come, the directory takes the load back.
+    /// Whether the directory is told now, before the page has arrived, that it is loaded, which saves a later
+    /// hold of the policy lock. Nobody evicts the page before that, because its word says *loading*. If the
+    /// read fails, the directory takes the load back.
     ///
-    /// A frame that the page may still be exchanged for another one is not entered, nor is one of a load that
-    /// its driver tells the end of. Deterministic mode keeps the order of events, and prices need the time at
-    /// which a wait ends.
+    /// Not where the page may still get another frame, and not for a read by a future, whose driver tells the
+    /// directory at the end of the read. Deterministic mode keeps the order of events, and prices need the
+    /// time at which a wait ends.
     fn enters(&self, admitted: &Admitted, policy: &PolicyState) -> bool {
         let pool = &*self.tenant.pool;
         match self.purpose {
@@ -148,8 +151,8 @@ impl<'a> FrameSearch<'a> {
         }
     }
 
-    /// Every frame that the tenant may take is busy: when to look again at the latest; none for at once. Or
-    /// why not to.
+    /// For a search that found every frame busy: when to look again at the latest (None: at once), or why to
+    /// give up. Takes the policy lock, and looks at every frame, when it counts who holds them.
     #[cold]
     pub fn next_look(
         &mut self,
@@ -160,12 +163,12 @@ impl<'a> FrameSearch<'a> {
         let now = Instant::now();
         let is_first = !std::mem::replace(&mut self.has_looked, true);
         let until = patience.deadline().unwrap_or(now);
-        // However often others take what was repaid, the wait ends.
+        // Other threads may take the repaid frames each time, so retries at once end with the time limit.
         let may_retry = is_first || now < until;
         if may_retry && pool.reserve.borrowed() > 0 && Borrowing::of(pool).repay_frames(0) {
             return Ok(None);
         }
-        // Pages may wait for nothing but the log.
+        // Dirty pages may wait only for the log, which the background writer advances.
         pool.write_back.kick();
         let is_thread = self.seeker == Seeker::Thread;
         if is_thread && pool.aside.count() > 0 && readers::is_reading() {
@@ -173,7 +176,8 @@ impl<'a> FrameSearch<'a> {
         }
         // Counting takes a look at each frame, so not every time.
         if is_thread && (is_first || self.is_hopeless) || now >= until {
-            // The engine's log is asked first: it may wait for somebody who misses.
+            // The engine's log is asked before the policy lock is taken: it may wait for a thread that
+            // misses.
             let durable_lsn = pool.log.durable();
             let census = Census::take(pool, &pool.policy.lock(), durable_lsn);
             let others_may_let_go = census.others_may_let_go || !is_thread;
@@ -243,8 +247,8 @@ impl Census {
         // Of the frames that policies fill, those that are neither free nor hold a page are on their way.
         census.in_flight = policy.directory.frames();
         if !pool.write_back.pace().is_leaving() {
-            // What is free of the borrowed ones was repaid before the count, or is by the next look; the
-            // others are stuck with pages that cannot be written.
+            // Nothing is leaving, so no borrowed frame is in flight. Free ones were repaid before the count,
+            // or will be at the next look; the others hold pages that cannot be written.
             census.in_flight -= pool.reserve.borrowed() as u32;
         }
         for (frame, entry) in pool.frames.iter() {
@@ -260,7 +264,8 @@ impl Census {
             census.unlogged += u32::from(entry.is_dirty() && entry.page_lsn() > durable_lsn);
         }
         let holds: u64 = by_tenant.iter().sum();
-        // Without holds and poisoned pages there is nobody to wait for, and no reason not to look again.
+        // Without holds and poisoned pages nothing explains why no frame was found, so it is worth looking
+        // again.
         census.others_may_let_go = census.in_flight > 0
             || census.unlogged > 0
             || holds > pool.hot.tag.holds_slot().own_holds(pool.hot.serial)

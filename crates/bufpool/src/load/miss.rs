@@ -47,7 +47,8 @@ impl<'p> Miss<'p> {
         Self { pool }
     }
 
-    /// Brings the page in for `tenant` and latches it. The wait for a frame ends as `waits` say.
+    /// Brings the page in for `tenant` and latches it. Waits for a frame as long as `waits` allows, for a
+    /// victim that has to be written, and for the read.
     pub(crate) fn bring_in<'g>(
         self,
         tenant: &Tenant,

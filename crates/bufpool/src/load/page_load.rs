@@ -30,8 +30,8 @@ pub(crate) struct Load<W: Deref<Target = PageWord>> {
     charge: Charge,
 }
 
-/// Whom a load is charged to: a tenant's access from a call site, which has been counted as a miss when the
-/// load has a frame.
+/// Whom a load is charged to: a tenant's access from a call site. The access is counted as a miss when the
+/// load gets its frame.
 #[derive(Clone, Copy)]
 pub(crate) struct Charge {
     pub tenant: TenantId,
@@ -39,8 +39,8 @@ pub(crate) struct Charge {
 }
 
 impl<W: Deref<Target = PageWord>> Load<W> {
-    /// Begins the load of a page of `file`. None if an operation on the file that is not decided yet holds it
-    /// off. Then, and on an error, the page is absent again.
+    /// Begins the load of a page of `file`. None while loads of the page are held off by an operation that is
+    /// not decided yet, such as a close or a truncation. Then, and on an error, the page is absent again.
     pub fn begin(
         loading: Loading<W>,
         page: PageId,
@@ -79,7 +79,7 @@ impl<W: Deref<Target = PageWord>> Load<W> {
     #[must_use = "threads that wait for the page are woken when it is dropped"]
     pub fn abandon(self, lease: FrameLease, policy: &mut PolicyState) -> Loading<W> {
         let Charge { tenant, site } = self.charge;
-        // Nothing is read for a page that is made, so that its load succeeds.
+        // Not a creation: a created page is not read, so its load does not fail.
         policy.take_back_miss(tenant, site, false);
         policy.wait_ended(tenant);
         policy.give_up_frame(lease, tenant);
@@ -87,10 +87,10 @@ impl<W: Deref<Target = PageWord>> Load<W> {
     }
 }
 
-/// An empty frame for a page, of which the directory knows that it comes in there.
+/// An empty frame for a page. The directory knows that the page comes in there.
 pub(crate) struct Found {
     pub lease: FrameLease,
-    /// The directory takes the page to be there already.
+    /// The directory was already told that the page is loaded.
     pub is_entered: bool,
 }
 

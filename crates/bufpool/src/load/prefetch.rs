@@ -43,13 +43,13 @@ const BATCH_PAGES: usize = 256;
 /// Pages of a request that are looked at, resident ones included; the rest is left alone, so that a call
 /// always returns soon.
 const LOOK_MAX: usize = 1 << 16;
-/// Transfers in flight with which a reader leaves it to the next completion to begin more.
+/// With this many transfers in flight, a reader leaves it to the next completion to begin more.
 const RUNS_ENOUGH: usize = 4;
 
 /// Rounds of plans that a thread carries out in one call. Others are left to the next access or completion.
 const ROUNDS_MAX: usize = 64;
 
-/// A transfer's part of moving averages.
+/// One measurement's share of a moving average is one part in this many.
 const MEAN_SHARE: u64 = 16;
 
 const OPERATION: &str = "prefetch page";
@@ -87,7 +87,8 @@ impl<'g> TenantPrefetch<'g> {
                 continue;
             }
             let same = |page: &Page<'p>| std::ptr::eq(page.file(), file);
-            // All are asked for before the first is claimed: the caller's iterator may read pages itself.
+            // The iterator yields all numbers before the first page is claimed: it may read pages itself, and
+            // would wait for a page that its own thread has claimed.
             let next = std::iter::from_fn(|| pages.next_if(same)).map(Page::number);
             let numbers: Vec<u64> = next.take(BATCH_PAGES).collect();
             let outcome = Prefetch::of(pool).bring_ahead(charge, &file.shared, numbers.into_iter());
@@ -174,7 +175,8 @@ impl<'p> Prefetch<'p> {
                 runs.push(run);
             }
         }
-        // A file that is being closed or shortened either sees the words, or is seen here.
+        // A thread that closes or shortens the file either sees these words, or is seen here (see
+        // [`gate`](crate::files::gate)).
         let last = runs.iter().map(|run| run.numbers().end - 1).max().unwrap_or(0);
         match file.check_loadable(last, OPERATION) {
             Ok(true) => Ok(runs),
@@ -294,10 +296,11 @@ impl<'p> Prefetch<'p> {
         self.pool.plans_waiting.load(Ordering::SeqCst)
     }
 
-    /// The same for a reader that has missed a page: what is in flight may be another's, or behind what it
-    /// needs.
+    /// As [`carry_out_plans`](Self::carry_out_plans), however many transfers are in flight. For a reader that
+    /// has missed a page: transfers in flight may be for other readers, or for pages it needs later.
     pub(crate) fn carry_out_plans_now(self) {
-        // In a manager's call the policy lock is held, in the child of a fork perhaps for good.
+        // In a manager's call this thread holds the policy lock. In the child of a fork the lock may be held
+        // for good.
         if !self.has_plans() || !self.pool.owner.may_call() {
             return;
         }
@@ -328,14 +331,15 @@ impl<'p> Prefetch<'p> {
                 Some(file) => self.bring_ahead(charge, &file, plan.pages.numbers()),
                 None => Prefetched::default(),
             };
-            // Where all came as planned, there is nothing to say.
+            // The planner hears only of pages that were not brought in.
             if (begun.pages as u64) < plan.pages.count {
                 self.pool.policy.lock().plan_carried_out(&plan, begun.pages, begun.refused);
             }
         }
     }
 
-    /// Begins to read what a manager, or a list of reads, wants, as far as there is room: it is asked again.
+    /// Begins to read what a manager, or a list of reads, wants. What finds no room is dropped: the manager
+    /// or list is asked again later.
     fn bring_wanted(self, Wanted { tenant, expectation, pages }: Wanted) {
         // No access has been made, so there is no context yet.
         let charge = AheadCharge { tenant, context: ContextId(0), expectation };
@@ -353,15 +357,15 @@ thread_local! {
     static CARRYING: Cell<*const PoolShared> = const { Cell::new(ptr::null()) };
 }
 
-/// A thread carries out plans. What it brings in may be there before the call that asks for it returns, from
-/// a tier or a source in memory, and that makes new plans. They wait for the thread's next round: carried out
-/// within the call they would want ever more of its stack.
+/// Marks that the thread carries out plans of a pool, which keeps this from recursing. A page may arrive
+/// within the call that asks for it (from a tier, or a source in memory), and its arrival makes new plans.
+/// They wait for the thread's next round: carried out within the call they would use ever more stack.
 struct Carrying {
     before: *const PoolShared,
 }
 
 impl Carrying {
-    /// None if the thread is at it already.
+    /// None if the thread carries out this pool's plans already.
     fn begin(pool: &PoolShared) -> Option<Self> {
         let pool: *const PoolShared = pool;
         let before = CARRYING.get();
@@ -378,8 +382,8 @@ impl Drop for Carrying {
     }
 }
 
-/// Lets a moving average in nanoseconds follow a measurement. One that is lost between two threads is missed
-/// by nobody.
+/// Lets a moving average in nanoseconds follow a measurement. Two threads may overwrite each other; losing a
+/// measurement does not matter.
 fn move_mean(mean_ns: &AtomicU64, sample: Duration) {
     let now = u64::try_from(sample.as_nanos()).unwrap_or(u64::MAX);
     let before = mean_ns.load(Ordering::Relaxed);
@@ -491,7 +495,8 @@ impl Arrival {
         refused
     }
 
-    /// The pages are in their frames, but for those at the places `refused`, in order, which will not be.
+    /// All pages are in their frames, except for those at the places `refused` (in ascending order), which do
+    /// not come in.
     fn arrive(mut self, pool: &PoolShared, refused: &[usize]) {
         self.land(pool, refused);
         // It is in flight no longer.
@@ -559,7 +564,7 @@ impl Drop for Arrival {
         // A pool that is gone has no use for frames; the words become absent.
         let Some(pool) = self.pool.upgrade() else { return };
         if !self.run.is_empty() {
-            // What has panicked may have left anything behind, in which case the frames are lost.
+            // After a panic the state may be anything. If giving up panics as well, the frames are lost.
             contained(|| self.give_up(&pool));
         }
         pool.runs_ahead.fetch_sub(1, Ordering::SeqCst);

@@ -18,12 +18,13 @@ use crate::tier::link::{Taken, TierLink};
 /// Which reading of a page it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Attempt {
-    /// Together with neighbours, in one transfer: if that fails, which of them cannot be read?
+    /// Together with neighbours, in one transfer. If that fails, each page is read by itself to find out
+    /// which cannot be read.
     Together,
     /// By itself.
     First,
-    /// By itself, after the hooks have rejected it once. A transfer may have gone wrong on the way; what is
-    /// on the device is the same the second time.
+    /// By itself, after the hooks have rejected it once. Reading again tells a transfer that went wrong from
+    /// contents that are wrong on the device.
     Second,
 }
 
@@ -174,7 +175,7 @@ impl<'p> PageRead<'p> {
         is_good
     }
 
-    /// Offers a page to the tier that was read from its file, by itself and well, and comes in now.
+    /// Offers the tier a page that was read from its file by itself, was verified, and is about to come in.
     pub(crate) fn offer(self, file: &FileShared, number: u64, lease: &mut FrameLease) {
         let Some((tier, name, version)) = self.in_tier(file, number) else { return };
         if !tier.is_offered_reads(file.is_read_only()) {

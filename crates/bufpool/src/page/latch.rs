@@ -29,8 +29,8 @@ const SPINS: u32 = if cfg!(bufpool_loom) { 0 } else { 64 };
 /// Places to wait at; a power of two.
 const PLACES: usize = if cfg!(bufpool_loom) { 1 } else { 256 };
 
-/// How long the waits of one access may last, all together. The first of them turns a limit into a deadline,
-/// which the others share.
+/// How long all waits of one access together may last. The first wait turns a limit into a deadline, which
+/// later waits share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Patience {
     /// Not at all.
@@ -78,7 +78,7 @@ pub(crate) struct Latch<W: Deref<Target = PageWord>> {
     want: Want,
     /// The contents may have been changed under an exclusive latch.
     changed: bool,
-    /// An exclusive latch that a panic drops is not let go of.
+    /// If a panic drops this exclusive latch, the page stays latched.
     kept_on_panic: bool,
     mark: held::Mark,
 }
@@ -177,8 +177,8 @@ impl<W: Deref<Target = PageWord>> Latch<W> {
         self
     }
 
-    /// From a latch to the right to take the page away: the frame's lease, and the word, which stays held.
-    /// The latch is exclusive.
+    /// Turns the exclusive latch into the right to take the page out of its frame: the frame's lease, and the
+    /// word, which stays held.
     pub fn depart(mut self) -> (HeldWord<W>, FrameLease) {
         assert_eq!(self.want, Want::Exclusive);
         self.mark.remove(&self.word);
@@ -214,15 +214,16 @@ pub(crate) struct SharedLatch<'g> {
 }
 
 impl<'g> SharedLatch<'g> {
-    /// A latch without waiting, and what `near` makes of the frame that the word names while the latch is
-    /// being taken.
+    /// Takes the latch if that needs no wait. Also returns what `near` makes of the page's frame; `near` is
+    /// called before the latch is taken.
     #[inline(always)]
     pub fn try_near<R>(word: &'g PageWord, near: impl Fn(FrameId) -> R) -> Option<(Self, R)> {
         let result = word.try_shared_near(near).ok()?;
         Some((Self { word, mark: held::Mark::add(word) }, result))
     }
 
-    /// A latch at the first try, on a page whose frame `may_take` allows. With the frame.
+    /// Takes the latch if the first try succeeds and `may_take` allows the page's frame. Also returns the
+    /// frame.
     #[inline(always)]
     pub fn try_once(word: &'g PageWord, may_take: impl FnOnce(FrameId) -> bool) -> Option<(Self, FrameId)> {
         let frame = word.try_shared_once(may_take).ok()?;
@@ -274,7 +275,7 @@ impl Drop for SharedLatch<'_> {
     }
 }
 
-/// A function of its own, called last, so that the one that lets go keeps nothing across a call.
+/// Not inlined, and called last, so that callers save no registers for it.
 #[cold]
 #[inline(never)]
 fn left_shared_rarely(word: &PageWord) {
@@ -413,8 +414,8 @@ where
     }
 }
 
-/// Waits until nobody holds the page, or it is absent, or the time has come. Keeps nobody from the page
-/// meanwhile.
+/// Waits until nobody holds the page, it is absent, or `until` is reached. Announces no writer, so that the
+/// wait keeps nobody from the page.
 pub(crate) fn wait_until_free(word: &PageWord, until: Instant) {
     let place = place_of(word);
     let mut guard = place.lock.lock();
@@ -466,7 +467,7 @@ fn wait_for_change(
     Ok(())
 }
 
-/// Wakes those who wait for the word, if its change wakes them.
+/// Wakes all who wait for the word, if `wakes` says so.
 #[inline]
 pub(crate) fn wake(word: &PageWord, wakes: Wake) {
     if wakes == Wake::All {
@@ -553,8 +554,8 @@ mod held {
         std::ptr::from_ref(word).addr()
     }
 
-    /// Whether the list of the thread that took a latch has its word for that: not for an owner that any
-    /// thread may drop.
+    /// Whether the latch is in the list of the thread that took it. Latches that any thread may let go of are
+    /// in no list.
     #[derive(Clone, Copy, Default)]
     pub struct Mark(bool);
 

@@ -8,9 +8,9 @@
 //!
 //! Reader and waiter each store, then load: the reader its counter, then the page word; the waiter the page
 //! word, then the counters. One of them must see the other, which takes a full barrier on both sides. The
-//! reader, who is in a hurry, makes do with a barrier for the compiler, and the waiter has the kernel run one
-//! on every processor where the process is (`membarrier`); where the kernel has no such call the reader pays
-//! for its own.
+//! reader is on the fast path and uses only a compiler barrier. The waiter makes the kernel execute a full
+//! barrier on every processor that runs the process (`membarrier`). Where the kernel lacks this call, readers
+//! execute a full barrier themselves.
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -34,8 +34,8 @@ static REGISTRY: Mutex<ReaderRegistry> = Mutex::new(ReaderRegistry { all: Vec::n
 /// forked. Changed under the registry's lock.
 static PROCESS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
 
-/// Locks the registry. In the child of a fork, which a system call tells, the first call takes the readers of
-/// the parent's other threads out of it.
+/// Locks the registry. Asks the system for the process id (one cheap system call): in the child of a fork,
+/// the first call removes the readers of the parent's other threads.
 fn registry() -> MutexGuard<'static, ReaderRegistry> {
     let mut registry = REGISTRY.lock();
     let process = std::process::id();
@@ -120,8 +120,9 @@ impl OwnReader {
     }
 }
 
-/// For a thread that has not read optimistically before, fences its reads, or is in the middle of one. None
-/// if the thread is ending.
+/// The calling thread's reader, registered if need be. For threads that [`enter_unfenced`] refuses: those
+/// that have not read optimistically before, fence their reads, or are within a read. None if the thread is
+/// ending.
 #[cold]
 pub(crate) fn own_reader() -> Option<OwnReader> {
     own().or_else(register).map(|reader| OwnReader(reader, PhantomData))
@@ -153,7 +154,7 @@ fn register() -> Option<ReaderRef> {
 pub(crate) struct Reads(Vec<(ReaderRef, u64)>);
 
 /// The reads that are going on now. A read that begins later finds every page absent that had left before.
-/// Costs a system call where other threads read optimistically at all.
+/// Costs a `getpid`, and a `membarrier` if other threads are registered as readers.
 pub(crate) fn going_on() -> Reads {
     let own = own();
     let is_alone = registry().all.iter().all(|reader| Some(*reader) == own);
@@ -173,8 +174,8 @@ impl Reads {
     /// Whether none of them goes on any more.
     pub fn are_over(&mut self) -> bool {
         if !self.0.is_empty() {
-            // A reader that is not registered any more has ended its reads. A new one at the same address may
-            // be taken for it, which costs waiting for one read at most.
+            // A reader that is no longer registered has ended its reads. A new reader at the same address may
+            // be mistaken for it, which at worst waits for one more read.
             let registry = REGISTRY.lock();
             self.0.retain(|(reader, read)| registry.get(*reader).is_some_and(|reader| reader.is_at(*read)));
         }

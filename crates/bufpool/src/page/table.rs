@@ -12,9 +12,9 @@
 //! Finding such a word takes a look into a directory of chunks, which hits on all other pages are spared.
 //!
 //! A file that is closed and opened anew has another number and another table. The versions of its pages
-//! begin at that table's *first version*. Those of different numbers are spread over the range of versions,
-//! so that a version of an earlier table is none of a later one, unless a page has changed as often as the
-//! two are apart: four hundred thousand times at least, if a thousand files were opened.
+//! begin at that table's *first version*. First versions of different files are spread over the range of
+//! versions. So a version of an earlier table recurs in a later one only if a page has changed as often as
+//! the two first versions are apart: with a thousand files opened, at least four hundred thousand times.
 
 use std::sync::OnceLock;
 
@@ -98,14 +98,15 @@ fn words_in(chunk: usize) -> u64 {
     GROWTH.max(1 << chunk)
 }
 
-/// Of the pages of the file with this number. Below 2^30, so that a word comes round late, and not 0.
+/// The first version of the pages of this file. Below 2^30, so that at least 2^30 changes pass before
+/// versions wrap; not 0, because a word of zeros has no version yet.
 fn first_version(file: FileId) -> u32 {
     // Multiples of the golden section are as far apart as they can be, however many there are.
     const GOLDEN_SECTION: u32 = 0x9e37_79b9;
     ((file.0 + 1).wrapping_mul(GOLDEN_SECTION) >> 2).max(1)
 }
 
-/// A page word is one word of 64 bits, whatever the model checker makes of it.
+/// Counts 8 bytes a page word, also under the model checker, whose words are larger.
 const fn bytes_of(words: u64) -> u64 {
     words * size_of::<u64>() as u64
 }
@@ -153,7 +154,7 @@ impl PageTable {
     /// The word of page `number`, if it was made and lies in a far chunk.
     #[cold]
     pub fn get_far(&self, number: u64) -> Option<&PageWord> {
-        // Of a near number there are no far words.
+        // Far chunks are made only for numbers that the near table has no room for.
         let (chunk, index) = place(number);
         self.far[chunk].get()?.get(index as u64)
     }

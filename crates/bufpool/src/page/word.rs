@@ -87,14 +87,16 @@ const UNLATCHED: u64 = 3;
 const SHARED_BY_ONE: u64 = UNLATCHED + 1;
 /// The most holders of a shared latch.
 const SHARED_FULL: u64 = 126;
-/// What a holder of a shared latch adds when it lets go: −1 to the code. An addition, as the compiler takes
-/// the sign of its result from the processor's flag, and of a subtraction's not.
+/// What a holder of a shared latch adds when it lets go: −1 to the code. It is added, not subtracted: of an
+/// atomic addition the compiler takes the sign of the result from the processor's flags, of a subtraction it
+/// does not.
 const HOLDER_LEAVES: u64 = CODE_ONE.wrapping_neg();
 /// A word that a fork has wiped.
 const WIPED: u64 = 0;
 /// A wiped word that a shared latch was released from.
 const WIPED_AND_RELEASED: u64 = WIPED.wrapping_add(HOLDER_LEAVES);
-/// Up to this number of holders, no thread waits for room among them.
+/// With at most this many holders left, no thread waits for room among them: the releases before have woken
+/// it.
 const HOLDERS_ROOMY: u32 = (SHARED_FULL - UNLATCHED) as u32 / 2;
 
 /// Pauses after the first try to change a word that others are changing, and the most after a later one.
@@ -119,7 +121,7 @@ impl PageState {
         ((self.0 & VERSION_MASK) >> VERSION_SHIFT) as u32
     }
 
-    /// The version that the page will have when it has left memory, as it is now.
+    /// The version that the page gets if it leaves memory without another change.
     pub fn version_departed(self) -> u32 {
         PageState(next_version(self.0 & VERSION_MASK)).version()
     }
@@ -304,8 +306,9 @@ impl PageWord {
         Some(Begun(state))
     }
 
-    /// Not even a latch has come or gone since [`begin_optimistic`](Self::begin_optimistic). Says less often
-    /// than [`still`](Self::still) that what was read is good, with less work.
+    /// The word is the same as at [`begin_optimistic`](Self::begin_optimistic). Cheaper than
+    /// [`still`](Self::still), but also false where a shared latch has come or gone and what was read is
+    /// good.
     #[inline(always)]
     pub fn is_as(&self, begun: Begun) -> bool {
         fence(Ordering::Acquire);
@@ -421,11 +424,11 @@ impl PageWord {
         Wake::Nobody
     }
 
-    /// The last holder wakes, and those that make room where all shared places were taken.
+    /// The last holder to leave wakes the waiters. So do holders that leave while many others stay, because a
+    /// thread may wait for room among the holders.
     ///
-    /// Looks at the word again instead of taking the caller's value, which the caller would have to fetch. If
-    /// the word has changed since, the thread that changed it last has seen `waits` and wakes, or the waiters
-    /// have been woken.
+    /// Loads the word again, because the caller's fast path does not keep its value. If the word has changed
+    /// since, the thread that changed it last has seen `waits` and wakes, or the waiters have been woken.
     fn wake_after_shared(&self) -> Wake {
         let state = PageState(self.0.load(Ordering::Relaxed));
         if (1..=HOLDERS_ROOMY).contains(&state.holders()) {
@@ -471,7 +474,7 @@ impl PageWord {
         }
         let before = self.0.fetch_add(step, Ordering::Release);
         debug_assert!(before == WIPED || PageState(before).is_exclusive(), "{:?}", PageState(before));
-        // Less than any word with this code are those with `waits`, and a wiped one.
+        // As signed numbers, words with `waits` and a wiped word are below every other word with this code.
         let is_rare = (before as i64) < opened(EXCLUSIVE) as i64;
         if is_rare { self.left_exclusive_rarely(before, step) } else { Wake::Nobody }
     }
@@ -540,7 +543,8 @@ impl PageWord {
         }
     }
 
-    /// Replaces everything. For the holder of 1 or 2; others can only set `waits` meanwhile.
+    /// Replaces the whole word. Only for the thread that loads the page (code 1) or holds it exclusively
+    /// (code 2): others can only set `waits` meanwhile.
     fn replace(&self, next: impl Fn(PageState) -> u64) -> Wake {
         let mut before = self.0.load(Ordering::Relaxed);
         debug_assert!(matches!(PageState(before).code(), LOADING | EXCLUSIVE), "{:?}", PageState(before));

@@ -87,7 +87,8 @@ impl WordTable {
         self.len.load(Ordering::Acquire)
     }
 
-    /// Where they lie, if all that may come can be looked at.
+    /// Where the words lie. None if fewer than [`WORDS_RESERVED`] are reserved: users of a map look at any of
+    /// them, made or not.
     ///
     /// # Safety
     ///
@@ -118,13 +119,13 @@ static ADDRESSES: Mutex<()> = Mutex::new(());
 /// The part of a limit on addresses that reservations of page tables leave to the rest of the process: a
 /// quarter.
 const RESERVATIONS_LEAVE: u64 = 4;
-/// The part of what is left above that which one table may reserve.
+/// One table may reserve this part, a quarter, of the addresses that are left beyond that.
 const RESERVATION_SHARE: u64 = 4;
-/// The part of the limit that page words leave which are needed at once: a sixteenth.
+/// Words that are needed at once leave this part of the limit, a sixteenth, to the rest of the process.
 const NEEDED_WORDS_LEAVE: u64 = 16;
 
-/// Bytes of addresses that a table may reserve for pages to come. None where nobody knows what a limited
-/// process has taken: such a table takes what it needs page by page.
+/// Bytes of addresses that a table may reserve for pages to come. 0 where the process is limited and what it
+/// has taken is not known: such a file has its words in far chunks only.
 fn reservable_bytes(space: AddressSpace) -> u64 {
     match space {
         AddressSpace::Unlimited => u64::MAX,
