@@ -3,8 +3,8 @@
 //! A context is a call site, the scopes around it and the class of the page. It gets a number at its first
 //! access, which is what managers, recordings and reports know it by; a number is never given to another
 //! context, and tenants that access from the same context share its number. A tenant has at most
-//! [`CONTEXTS_MAX`] contexts at a time. When one more comes, the eighth of them that was used longest ago is
-//! recycled: its counts go on in a sum, and if it comes again it is a new context.
+//! [`CONTEXTS_MAX`] contexts at a time. When one more comes, the least recently used eighth of them is
+//! recycled: their counts are added to a sum. A recycled context that comes again counts from 0.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,8 @@ use crate::thread::site::{PageClass, SiteKey, SiteRef};
 
 /// Contexts of a tenant at a time.
 pub(crate) const CONTEXTS_MAX: usize = 4096;
-/// Contexts recycled at once, so that looking for them costs O(1) a new context.
+/// Contexts recycled at once. Finding them looks at all of a tenant's contexts, which is amortized O(1) for
+/// each new context.
 const RECYCLED_AT_ONCE: usize = CONTEXTS_MAX / 8;
 /// Places of the cache in front of the maps; a power of two.
 const CACHED: usize = 256;
@@ -65,11 +66,11 @@ struct Numbered {
     tenants: u32,
 }
 
-/// One context of one tenant. What each access changes is in one line.
+/// One context of one tenant. What each access changes is in one cache line.
 #[repr(C, align(64))]
 pub(crate) struct Entry {
     pub counts: ContextCounts,
-    /// The contexts' time then.
+    /// The value of [`Contexts::now`] at the last use.
     last_use: u64,
     pub id: u32,
     /// Names of the scopes around the site; empty if there are none.
@@ -84,10 +85,11 @@ impl Entry {
     }
 }
 
-/// The contexts of one tenant. What an access reads is in the first line, and is seldom changed.
+/// The contexts of one tenant. What an access reads is in the first cache line, and is seldom changed.
 #[repr(C, align(64))]
 struct TenantContexts {
-    /// What came into the cache last: where very many tenants take turns, that has none of theirs.
+    /// The context that this tenant entered into the shared cache last. It is found here even if other
+    /// tenants have displaced it in the cache.
     last: Cached,
     /// None where a context was recycled.
     entries: Vec<Option<Entry>>,
@@ -139,8 +141,8 @@ pub(crate) struct Contexts {
     last_id: u32,
     tenants: Vec<TenantContexts>,
     cache: Box<[Cached]>,
-    /// Times that a context was looked for in the maps: the time in which uses are told apart. It stands
-    /// still while the same few contexts are used, so that these are written less often.
+    /// The clock of [`Entry::last_use`]: how often a context was looked for in the maps. Contexts found in
+    /// the cache do not advance it, so uses between two searches of the maps count as simultaneous.
     now: u64,
 }
 
@@ -172,7 +174,7 @@ impl Contexts {
         self.tenants[tenant.index()].last.get(tenant, site).unwrap_or_else(|| self.find_cached(tenant, site))
     }
 
-    /// Of a tenant that came from another place before.
+    /// As [`find`](Self::find), for a context that is not the tenant's latest.
     fn find_cached(&mut self, tenant: TenantId, site: SiteRef) -> ContextSlot {
         let address = site.place.address();
         let who = u64::from(site.class.0) << 32 | u64::from(tenant.0);
@@ -265,7 +267,7 @@ impl Contexts {
         self.tenants[tenant.index()].last = EMPTY;
     }
 
-    /// One tenant less has the context; the last one takes its number along.
+    /// One tenant fewer has the context. Its number is forgotten when no tenant has it.
     fn release(&mut self, key: Key) {
         let number = self.numbers.get_mut(&key).expect("contexts of tenants have numbers");
         number.tenants -= 1;

@@ -1,6 +1,6 @@
 //! What a hit looks at of a file and its pool. Each handle of a file has a copy, so that a hit finds all of
-//! it in the handle that it is given: how many loads a hit has decides how many of them a processor has in
-//! flight (see [`docs::performance`](crate::docs::performance)).
+//! it in the handle that it is given: the fewer loads a hit makes, the more hits a processor has in flight at
+//! a time (see [`docs::performance`](crate::docs::performance)).
 
 use std::ptr::{NonNull, without_provenance_mut};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,9 +16,10 @@ use crate::page::words::WordMap;
 use crate::thread::holds::HoldsSlot;
 use crate::thread::hot::HOLDS_SLOTS;
 
-/// A pool in one word: where its frames lie, which tells it from all others that there are, and what a hit
-/// has to know of it beside. An open tenant has its pool's, so that one comparison says that a page may be
-/// accessed, and the rest is in a register.
+/// A pool in one word: the address of its first frame, which identifies the pool, and in the 12 low bits,
+/// which are 0 in that address, what else a hit has to know. Open tenants and file handles carry their pool's
+/// tag. So one comparison of two tags shows that the tenant is open and the file is of its pool, and the rest
+/// is in a register.
 ///
 /// ```text
 ///   63                    12   11    10           6 5              0
@@ -112,7 +113,8 @@ impl FastPool {
     }
 }
 
-/// A file's part of a hit, in each of its handles; none of it changes but what the filter says.
+/// What a hit reads of a file, copied into each of the file's handles. Nothing of it changes, except for the
+/// numbers in the filter.
 pub(crate) struct FastPath {
     /// The pool's; [`PoolTag::ELSEWHERE`] if the file's words are not all where `words` says.
     tag: PoolTag,
@@ -162,16 +164,16 @@ impl FastPath {
 }
 
 impl<'f> FastPages<'f> {
-    /// The word of page `number` of the file with this table, made or not; none if it is one of those in far
-    /// chunks and was not made. Nothing but relaxed loads are allowed until one has found a page there.
+    /// The word of page `number` of the file with this table, made or not; None if it lies in a far chunk and
+    /// was not made. Only relaxed loads of the word are allowed until one of them has seen a resident page.
     #[inline(always)]
     pub fn word_or_far(self, number: u64, table: &'f PageTable) -> Option<&'f PageWord> {
         // SAFETY: the tag was a pool's, so there is a map.
         unsafe { self.file.words.get(number) }.or_else(|| table.get_far(number))
     }
 
-    /// A shared latch at the first try on page `number`, if its word is near, and its bytes; of a frame that
-    /// `may_take` allows.
+    /// Takes a shared latch on page `number` if its word is near, `may_take` allows its frame, and the first
+    /// try succeeds. Also returns the page's bytes.
     #[inline(always)]
     pub fn try_shared_once(
         self,

@@ -43,16 +43,17 @@ const EPOCHS_A_SPAN: u64 = 12;
 const QUIET_HITS_A_FRAME: u64 = 256;
 /// The lowest number of an epoch. Below are the numbers of hits noted since the load.
 const EPOCH_MIN: u32 = 2;
-/// One more than the highest; epochs of this distance are taken for each other, and a page that was last
-/// noted so long ago is noted an epoch late.
+/// One more than the highest number of an epoch. After the highest, numbers begin again at [`EPOCH_MIN`]; a
+/// page that was last noted exactly one round ago is noted an epoch late.
 const EPOCH_END: u32 = 1 << (u32::BITS - TENANT_BITS);
 
 /// The filter of a pool. Written under the policy lock only, and read by everybody without it. Clones are the
 /// same filter.
 ///
-/// The number for all is the epoch. That of a frame, its *mark*, is when its hits were noted last, and whose:
-/// an epoch, or how often since the load, above [`TENANT_BITS`] for the tenants whose hits in the epoch were
-/// not noted.
+/// The number for all frames is the current epoch, shifted left by [`TENANT_BITS`]. A frame's number is its
+/// *mark*. Above [`TENANT_BITS`] it has the epoch in which a hit was noted last, or how many hits were noted
+/// since the load if fewer than two. Each of the bits below belongs to a group of tenants, and is set if no
+/// hit of the group was noted in that epoch.
 #[derive(Clone)]
 pub(crate) struct HitFilter(FrameNumbers);
 

@@ -74,7 +74,7 @@ pub(crate) struct Logs {
     next: usize,
     /// How many threads had ended when that look began.
     ended: u64,
-    /// How many had when the last look began that is over: none of their rings is here.
+    /// How many threads had ended when the latest completed look began. None of their rings is here any more.
     ended_seen: u64,
 }
 
@@ -103,9 +103,9 @@ impl Logs {
         self.rings.len()
     }
 
-    /// As [`drain`](Self::drain), of `count` rings at most that come before the one with number `end`.
-    /// Returns what the next `end` is: all rings that are here when it is their number have been drained when
-    /// it is 0.
+    /// As [`drain`](Self::drain), for at most `count` rings, those just before number `end`. Returns the
+    /// `end` for the next call. A series of calls that begins with [`len`](Self::len) has drained all rings
+    /// of that moment when it returns 0.
     pub fn drain_before(&mut self, end: usize, count: usize, mut apply: impl FnMut(&HitRing)) -> usize {
         let end = end.min(self.rings.len());
         let first = end.saturating_sub(count);
@@ -123,7 +123,7 @@ impl Logs {
         first
     }
 
-    /// How many threads had [ended](threads_ended) when the last look at all rings began that is over.
+    /// How many threads had [ended](threads_ended) when the latest completed look at all rings began.
     pub fn ended_seen(&self) -> u64 {
         self.ended_seen
     }
