@@ -43,7 +43,7 @@ impl Admitted {
         }
     }
 
-    /// Whether the page comes in this frame or not at all.
+    /// Whether the page, if it comes in at all, comes into this frame.
     pub fn keeps_frame(&self, frames: &FrameTable) -> bool {
         match self {
             Self::Free(_) | Self::Evict(Victim { spare: Some(_), .. }) => true,
@@ -66,12 +66,14 @@ impl Admitted {
 /// What decides whether a page may be taken from its frame.
 pub(crate) struct ClaimRules<'a> {
     pub frames: &'a FrameTable,
-    /// What gives a frame for a dirty victim, which is then written by someone who may advance the log first.
+    /// Gives a frame for a dirty victim. The victim is then written later, by a thread that may advance the
+    /// log first, so `durable_lsn` does not matter for it.
     pub reserve: &'a Reserve,
     /// The log is durable up to here.
     pub durable_lsn: u64,
     pub dirty: Dirty,
-    /// Pages of optimistic files may be evicted, whose frames others may have to leave first.
+    /// Pages of optimistic files may be evicted. Their frames may have to be set aside until optimistic
+    /// readers have left.
     pub takes_optimistic: bool,
 }
 
@@ -89,8 +91,9 @@ pub(crate) enum Dirty {
 impl ClaimRules<'_> {
     /// The page in `frame` could be evicted as far as everything but its latch is concerned.
     ///
-    /// A page whose write is in flight could not: the write's outcome belongs to the frame. That departs from
-    /// an exact ledger order, for the time of one write and only where a background writer or a flush runs.
+    /// A page whose write is in flight could not be evicted, because the end of the write marks the frame. So
+    /// the choice of victims deviates from the exact order of the ledger, for the time of one write, where a
+    /// background writer or a flush runs.
     fn allows(&self, frame: &Frame, file: &FileShared) -> bool {
         frame.pins() == 0
             && !frame.is_writing()

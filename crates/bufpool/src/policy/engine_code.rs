@@ -8,7 +8,8 @@ use bufpool_policies::{
 use crate::engine::recorder::{Event, Recorder};
 use crate::owner::Owner;
 
-/// A manager of the engine's own, or a recorder, from whose calls the pool takes none.
+/// A manager of the engine's own, or a recorder. While the pool calls it, the pool refuses the calls that it
+/// makes.
 pub(crate) struct EngineCode<C: ?Sized> {
     owner: Owner,
     /// None once it is being dropped, which runs the engine's code, too.

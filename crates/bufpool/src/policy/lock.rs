@@ -81,10 +81,9 @@ pub(crate) struct PolicyState {
     epochs: Epochs,
     /// Hits that were noted one by one.
     pub hits_noted: u64,
-    /// Memory for those that were not.
+    /// Scratch space of `count_skipped`, kept to save allocations; empty between calls.
     skipped: Vec<(TenantId, u64)>,
-    /// The pool's logs hold none of a thread that was among the first of the process to end, this number of
-    /// them.
+    /// Of the threads of the process that have ended, the first so many have no log left in the pool.
     pub ended_seen: u64,
     recording: Option<Recording>,
 }
@@ -105,7 +104,7 @@ pub(crate) struct TenantEntry {
     pub program: Option<Program>,
     /// Hits on pages that had moved on, or were outside the directory, when the hit was applied.
     pub hits_unlisted: u64,
-    /// What its contexts have of the calls above accesses.
+    /// How the call stack is part of its contexts; None if it is not.
     pub stacks: Option<StackContexts>,
     /// Misses that made their page.
     pub creations: u64,
@@ -297,7 +296,8 @@ impl PolicyState {
 
     /// Applies what a thread has noted.
     pub fn apply(&mut self, ring: &HitRing) {
-        // What the directory knows of the frames is fetched before the first of it is used, side by side.
+        // Prefetches what the directory knows of all frames before the first is used, so that the cache
+        // misses overlap.
         self.directory.prefetch(ring.frames());
         let mut latest = None;
         ring.drain(|hit, key| {
@@ -319,8 +319,8 @@ impl PolicyState {
         self.end_epoch();
     }
 
-    /// Counts hits that were not noted one by one: those of all tenants here, and then in the directory, so
-    /// that the processor fetches what it has of several tenants at a time.
+    /// Counts hits that were not noted one by one: first for the contexts of all tenants, then in the
+    /// directory, so that cache misses of several tenants overlap.
     fn count_skipped(&mut self, ring: &HitRing) {
         for tenant in ring.tenants() {
             fetch_to_write(self.directory.place_of_tenant(tenant));
@@ -393,8 +393,8 @@ impl PolicyState {
         }
     }
 
-    /// The context that the manager is told for a hit that was counted for `found`: that of the page's load
-    /// where nobody has looked at the stack, so that the page's stream stays as it is.
+    /// The context that the manager is told for a hit that was counted for `found`: the context of the page's
+    /// load if the stack was not sampled for this hit, so that the page stays in its stream.
     fn context_of_hit(&self, hit: &Hit, listed: bool, found: ContextId) -> ContextId {
         match self.tenants[hit.tenant.index()].stacks {
             Some(stacks) if listed && !stacks.samples(hit.page) => self.directory.context(hit.frame),
@@ -434,7 +434,7 @@ impl PolicyState {
     }
 
     /// Touches the words of the pages that are likely to make room for the next `count`, and what managers
-    /// know of them, so that they come from memory side by side and not one after the other.
+    /// know of them, so that the cache misses overlap.
     pub fn touch_upcoming(&self, count: usize, frames: &FrameTable) {
         self.directory.prefetch_upcoming(count);
         let word_of = |frame| {
@@ -445,8 +445,8 @@ impl PolicyState {
         std::hint::black_box(words.filter(|word| word.state().is_unlatched()).count());
     }
 
-    /// Fetches what a miss of a tenant is likely to change: side by side, as the thread that had the lock
-    /// last has it all in its processor's cache.
+    /// Prefetches what a miss of a tenant is likely to change, so that the cache misses overlap: all of it is
+    /// in the cache of the processor that had the lock last.
     #[inline]
     pub fn fetch_for_miss(&self, tenant: TenantId, hint: MissHint) {
         self.directory.places_of_miss(tenant, hint).iter().for_each(|place| fetch_to_write(*place));
@@ -470,7 +470,7 @@ impl PolicyState {
         order.sort_unstable_by_key(|at| admitted[*at].frame());
         for to in 0..admitted.len() {
             let mut from = order[to];
-            // What was there has moved on.
+            // An earlier exchange has moved what was there; follow it.
             while from < to {
                 from = order[from];
             }
@@ -563,7 +563,8 @@ impl PolicyState {
         Some(admitted)
     }
 
-    /// A page was missed, or accessed for the first time since it came in ahead: what does that promise?
+    /// Tells the planner of a miss, or of the first access to a page that came in ahead, and demotes the
+    /// pages ahead that the planner no longer expects.
     fn observe(&mut self, page: PageId, tenant: TenantId, context: ContextId, seen: Seen) {
         let limit = self.limit_ahead(tenant, Expectation::Guessed) as u64;
         let Some(planner) = &mut self.planner else { return };
@@ -708,7 +709,8 @@ impl PolicyState {
         counts.mistakes += u64::from(decision.mistake.is_some());
     }
 
-    /// A miss that was counted for its context came to nothing; the directory is told by other ways.
+    /// Takes a miss back from the counts of its context, because the page did not come in. Callers tell the
+    /// directory.
     pub fn take_back_miss(&mut self, tenant: TenantId, site: SiteRef, creation: bool) {
         let entry = &mut self.tenants[tenant.index()];
         entry.creations = entry.creations.saturating_sub(creation.into());
@@ -736,7 +738,8 @@ impl PolicyState {
         self.filter.reset(to);
     }
 
-    /// A page that must go because its tenant's cap fell.
+    /// A page that must go because its tenant's cap fell below what it has. None if the tenant is within its
+    /// cap, or none of its pages can be had.
     pub fn shrink(&mut self, tenant: TenantId, rules: &ClaimRules<'_>) -> Option<Victim> {
         let mut taken = None;
         let mut claims = PoolClaims::new(rules, &self.files, &mut taken);

@@ -7,8 +7,8 @@
 //!
 //! Holds are counted, and one in [`TIMED`] is timed.
 //!
-//! A hold may leave a [hint](PolicyGuard::leave_hint) beside the lock: what the next one is likely to look
-//! at, so that its thread fetches that from memory, or from another processor, side by side.
+//! A hold may leave a [hint](PolicyGuard::leave_hint) beside the lock: what the next hold is likely to look
+//! at. The thread that takes the lock next prefetches that, so that its cache misses overlap.
 //!
 //! All that each hold changes here is in one cache line.
 
@@ -44,7 +44,7 @@ pub(crate) struct HoldCounts {
 }
 
 impl HoldCounts {
-    /// Nanoseconds of all holds, as far as those timed tell.
+    /// Nanoseconds of all holds, estimated from the timed ones.
     pub fn held_ns(&self) -> u64 {
         (u128::from(self.timed_ns) * u128::from(self.holds) / u128::from(self.timed.max(1))) as u64
     }
@@ -55,12 +55,13 @@ impl HoldCounts {
 pub(crate) struct PolicyMutex<T> {
     /// Threads that sleep or are about to, and [`WAKING`].
     sleepers: AtomicU32,
-    /// A [`MissHint`]: its victim and next frame, or [`NO_HINT`], its account, and its page. Advice, so
-    /// nothing depends on when others see it.
+    /// A [`MissHint`] in three numbers: victim and next frame (or [`NO_HINT`]), account, page. It is only
+    /// used to prefetch, so relaxed accesses are enough: a hint that is out of date, or mixed from two, costs
+    /// time at most.
     hint: [Unmodelled; 3],
-    /// Never waited for.
+    /// Taken by `try_lock` only. Threads that have to wait sleep on `freed`.
     held: Mutex<Held<T>>,
-    /// Where they sleep.
+    /// The lock of `freed`, on which threads sleep.
     room: Mutex<()>,
     freed: Condvar,
 }
@@ -100,7 +101,7 @@ impl<T> PolicyMutex<T> {
     /// What a hold has left last, for a thread that is about to take the lock; it may be out of date.
     #[inline]
     pub fn hint(&self) -> Option<MissHint> {
-        // Its line is that of the lock, which is changed next.
+        // The hint is in the cache line of the lock, which the caller changes next.
         fetch_to_write(self);
         let [frames, account, page] = self.hint.each_ref().map(|number| number.load(Ordering::Relaxed));
         let (victim, next) = (FrameId(frames as u32), FrameId((frames >> u32::BITS) as u32));
@@ -121,9 +122,10 @@ impl<T> PolicyMutex<T> {
         let mut parks = 0;
         let mut held = loop {
             let room = self.room.lock();
-            // From here on the end of each hold wakes somebody. The fence stands before the look at the lock,
-            // as that of `Wake` between the end of a hold and the look at `sleepers`: one of the two sees the
-            // other.
+            // From here on the end of each hold wakes somebody. This fence lies between the change of
+            // `sleepers` and the look at the lock; the fence in `Wake` lies between the release of the lock
+            // and the look at `sleepers`. So either this thread finds the lock free, or the other sees that a
+            // thread sleeps.
             self.sleepers.fetch_and(!WAKING, Ordering::Relaxed);
             fence(Ordering::SeqCst);
             if let Some(held) = self.held.try_lock() {
@@ -161,9 +163,10 @@ impl<T> PolicyMutex<T> {
                 .sleepers
                 .compare_exchange(seen, seen | WAKING, Ordering::Relaxed, Ordering::Relaxed)
                 .is_ok();
-        // If the number has changed, a thread has come or gone, which looks at the lock after it.
+        // If the exchange fails, a thread has come or gone meanwhile, and looks at the lock afterwards.
         if is_first {
-            // A thread that is about to sleep does not let go of the room before it does.
+            // A thread that is about to sleep holds `room` until it waits on `freed`, so this notification
+            // cannot come too early for it.
             drop(self.room.lock());
             self.freed.notify_one();
         }
@@ -201,7 +204,7 @@ impl<'a, T> PolicyGuard<'a, T> {
         Self { held, wake: Wake(mutex), begun }
     }
 
-    /// What the next hold is likely to look at.
+    /// Leaves beside the lock what the next hold is likely to look at.
     #[inline]
     pub fn leave_hint(&self, hint: Option<MissHint>) {
         let pack = |hint: MissHint| u64::from(hint.next.0) << u32::BITS | u64::from(hint.victim.0);

@@ -1,5 +1,5 @@
-//! How fast tenants access pages, and what reads cost: by that frames are priced where they have prices
-//! ([`Allocation::CostBenefit`](bufpool_policies::Allocation::CostBenefit)).
+//! How fast tenants access pages, and what reads cost.
+//! [`Allocation::CostBenefit`](bufpool_policies::Allocation::CostBenefit) prices frames by these.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use bufpool_policies::{CostBenefitOptions, Directory, TenantId};
 const SHARE: f64 = 1.0 / 16.0;
 /// Measurements after which frames are priced anew.
 const MEASUREMENTS: u32 = 64;
-/// Accesses between two measurements that count, as the averages go back no farther.
+/// The most accesses of one measurement that are averaged in. The averages go back no farther.
 const ACCESSES_MAX: u32 = 256;
 
 /// Measures rates and costs, under the policy lock.
@@ -32,7 +32,7 @@ struct AccessRate {
     since: Option<Instant>,
     /// Accesses since then.
     accesses: u32,
-    /// It waits for a page since then.
+    /// When its wait for a page began, if it waits.
     waits: Option<Instant>,
 }
 

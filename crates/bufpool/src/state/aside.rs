@@ -1,9 +1,9 @@
 //! Frames whose pages have left while somebody may still read them without a latch.
 //!
 //! Such a frame gets its next page only when those reads are over ([`readers`](crate::page::readers)). Nobody
-//! waits for them: the frame is set aside, another is looked for, and who looks next and finds the reads over
-//! gives it back. While [`ASIDE_MAX`] frames are aside no page of an optimistic file is taken as a victim, so
-//! that one long read costs no more pages than that.
+//! waits for them: the frame is set aside, and the miss looks for another one. A later search that finds the
+//! reads over gives the frame back to the pool. While [`ASIDE_MAX`] frames are aside no page of an optimistic
+//! file is taken as a victim, so that one long read costs no more pages than that.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,7 +12,8 @@ use parking_lot::Mutex;
 use crate::memory::lease::FrameLease;
 use crate::page::readers::Reads;
 
-/// Frames aside with which no more pages of optimistic files are evicted, unless they were named already.
+/// With this many frames aside, no more pages of optimistic files are chosen as victims. Victims that were
+/// chosen before still leave, so there may be a few more.
 const ASIDE_MAX: usize = 4;
 
 /// See the [module](self).
@@ -35,7 +36,7 @@ impl AsideFrames {
         self.count() < ASIDE_MAX
     }
 
-    /// How many frames are aside, a moment ago at least.
+    /// How many frames were aside a moment ago.
     pub fn count(&self) -> usize {
         // Relaxed: a frame that is missed is found by the next look.
         self.count.load(Ordering::Relaxed)

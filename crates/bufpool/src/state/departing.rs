@@ -113,7 +113,7 @@ fn demotion(pool: &PoolShared, word: &OwnedWord, lease: &FrameLease) -> Option<B
     if !tier.promotes() {
         return tier.offer(name, version, frame.worth(), contents, prepare).map(Box::new);
     }
-    // Of a file that is open for reading only, the version stays as well.
+    // Pages of a read-only file keep their version, so a copy in the tier stays valid as it is.
     let is_renewed = frame.below() != Below::Nothing && !file.is_read_only();
     if is_renewed { tier.renew(name, version, contents, prepare).map(Box::new) } else { None }
 }

@@ -1,5 +1,5 @@
-//! Dirty victims that wait for the background writer, and where it and others wait for each other. What it
-//! does, and when, [`Pace`] decides.
+//! Dirty victims that wait for the background writer, and where it and others wait for each other. [`Pace`]
+//! decides what it does, and when.
 //!
 //! The frame of a departure counts to the reserve, and its word is held until it is written.
 
@@ -30,7 +30,7 @@ pub(crate) struct WriteBack {
 
 struct Queue {
     pace: Pace,
-    /// As many as the pace takes to be waiting, oldest first.
+    /// Oldest first; their number is what `pace` counts as waiting.
     departures: Vec<Departing>,
     /// Pages that stay, and that programs wish to be written.
     wished: Vec<PageId>,

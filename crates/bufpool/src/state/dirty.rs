@@ -11,14 +11,16 @@ use crate::sync::Ordering;
 /// Frames that are looked at under one hold of the policy lock.
 const FRAMES_A_PIECE: usize = 1024;
 
-/// What is not in its file of the page in `frame` was logged from here on; none if there is no such change.
+/// The log sequence number from which on the changes were logged that the page in `frame` has and its file
+/// lacks. None if there are none.
 fn rec_lsn(frame: &Frame, policy: &PolicyState) -> Option<u64> {
     let lsn = Some(frame.rec_lsn()).filter(|lsn| *lsn != u64::MAX)?;
     let page = frame.page()?;
     if frame.is_dirty() {
         return Some(lsn);
     }
-    // Only of pages that have been clean since they were latched to be changed.
+    // The page is clean. Its number counts only under an exclusive latch: the holder may have logged a change
+    // before it marks the page dirty.
     let word = policy.file(page.file())?.table.get(page.number())?;
     word.state().is_exclusive().then_some(lsn)
 }
@@ -31,7 +33,7 @@ impl PoolShared {
         if frame.mark_dirty() {
             frame.set_rec_lsn(granted_lsn);
             let dirty = self.counters.dirty_frames.fetch_add(1, Ordering::Relaxed) + 1;
-            // Once at the limit, and once in a while above it.
+            // Wakes the writer at the limit, and for every [`BATCH_PAGES`] pages above it.
             let limit = self.dirty_limit.load(Ordering::Relaxed);
             let is_due = dirty >= limit && (dirty - limit).is_multiple_of(BATCH_PAGES as u64);
             if is_due && self.owner.is_here() {
@@ -43,8 +45,8 @@ impl PoolShared {
     /// Notes where the log ends, for a page just latched exclusively. Returns it.
     pub(crate) fn note_grant(&self, frame: &Frame) -> u64 {
         let end = self.log.end();
-        // From here on the engine may log a change; until it makes the page dirty, the latch makes this
-        // number count.
+        // From here on the engine may log a change. Until it marks the page dirty, this number counts because
+        // the page is latched exclusively.
         if !frame.is_dirty() {
             frame.set_rec_lsn(end);
         }
@@ -59,11 +61,12 @@ impl PoolShared {
         self.min_rec_lsn(|_| {})
     }
 
-    /// A few frames at a time, with `between` called after each piece, with what was found so far.
+    /// The least [`rec_lsn`] of all frames. Looks at [`FRAMES_A_PIECE`] frames at a time, and calls `between`
+    /// after each piece with the least so far.
     ///
     /// A change that was logged before the first piece is found in whatever piece its frame is: a departing
-    /// page stays in its frame until it is written. Of a change that is logged later the page may lie in a
-    /// piece that is done, so what is found in later pieces counts no more than where the log ended at first.
+    /// page stays in its frame until it is written. A change that is logged later may be of a page in a piece
+    /// that is done, so the result is at most where the log ended at the start.
     fn min_rec_lsn(&self, mut between: impl FnMut(Option<u64>)) -> Option<u64> {
         let end = self.log.end();
         let mut least: Option<u64> = None;
@@ -78,7 +81,8 @@ impl PoolShared {
         least.map(|least| least.min(end))
     }
 
-    /// For the background writer and explicit flushes only.
+    /// Makes the log durable up to `lsn`, which may wait as long as the engine likes. For the background
+    /// writer and explicit flushes only; misses never advance the log.
     pub(crate) fn advance_log(&self, lsn: u64, operation: &'static str) -> Result<()> {
         self.log.advance(lsn, operation).inspect_err(|_| {
             self.counters.log_failures.fetch_add(1, Ordering::Relaxed);

@@ -3,11 +3,11 @@
 
 use crate::io::run::RUNS_TOGETHER;
 
-/// Most departures that are one run worth starting; fewer in a small reserve.
+/// The most departures that are waited for to start a run; fewer in a small reserve.
 pub(crate) const GATHERED_PAGES: usize = 64;
 /// With this many runs in flight the device has enough to do until [`RUNS_TOGETHER`] more have gathered.
 const SUPPLIED_RUNS: usize = 4;
-/// Pages that are written together where somebody waits for a batch of them, and fewest pages of a scan.
+/// The most pages of a batch that somebody waits for, and the fewest frames that a scan looks at.
 pub(crate) const BATCH_PAGES: usize = 256;
 
 /// What the background writer starts, what it lets gather, when it sleeps, and when it cleans ahead.
@@ -66,7 +66,8 @@ enum Activity {
     Awake,
 }
 
-/// What a writer with pages in flight waits for. Nothing in flight ends each wait.
+/// What a writer with pages in flight waits for. Each of these waits also ends when nothing is in flight any
+/// more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Until {
     /// There is more to start.
@@ -356,7 +357,7 @@ impl Pace {
         self.has_gathered() || self.wants_scan && !self.is_busy() && self.may_clean()
     }
 
-    /// True if the writer waits or sleeps, which ends.
+    /// Ends the wait or sleep of the writer. False if it neither waits nor sleeps.
     fn wake(&mut self) -> bool {
         self.writer = match self.writer {
             Activity::Works | Activity::Awake => return false,

@@ -65,7 +65,7 @@ pub(crate) struct PoolShared {
     pub runs_ahead: AtomicUsize,
     /// How long such a transfer takes, queueing included; a moving average.
     pub ahead_latency_ns: AtomicU64,
-    /// How long it keeps the submitter; the same.
+    /// How long it takes to submit such a transfer; a moving average.
     pub ahead_submission_ns: AtomicU64,
     /// The hits of all threads. Locked after `policy`, if both.
     pub logs: CachePadded<Mutex<Logs>>,
@@ -214,28 +214,28 @@ impl PoolShared {
         self.frame_may_be_free();
     }
 
-    /// A frame may have become free that a waiting miss could take.
+    /// Wakes the misses that wait for a frame, because one may have become free.
     pub(crate) fn frame_may_be_free(&self) {
         if self.frame_waiters.load(Ordering::Relaxed) > 0 && self.owner.is_here() {
             self.frame_freed.notify_all();
         }
     }
 
-    /// The read of a source that was begun then is over. Of one page: others say nothing of what a miss
-    /// takes.
+    /// Tells the tier how long the read of one page from its source took, which was begun at `begun`. Reads
+    /// of several pages are not told: they do not show how long a miss takes.
     pub(crate) fn page_was_read(&self, begun: Instant) {
         self.tier.iter().for_each(|tier| tier.source_read(begun.elapsed()));
     }
 
-    /// Makes of a page's contents in memory what its file has, for the tier. False if that fails; then
-    /// nothing is lost but a copy, because the page is in its file.
+    /// Turns a page's contents in memory into what its file has, by the hook `before_write`, for the tier.
+    /// False if the hook panics. Then only the tier's copy is lost, because the page is in its file.
     pub(crate) fn make_as_in_file(&self, name: PageName, bytes: &mut [u8]) -> bool {
         let Some(hooks) = &self.hooks else { return true };
         contained(|| hooks.before_write(name, bytes)).is_some()
     }
 
-    /// A run of pages from `first` on was read from the file whole. Under an exclusive tier, the copies there
-    /// are of no use any more.
+    /// A run of pages from `first` on was read from the file without asking the tier. An exclusive tier
+    /// forgets its copies of them.
     pub(crate) fn passed_tier_by(&self, file: &FileShared, first: u64, pages: usize) {
         if self.tier.as_ref().is_some_and(|tier| tier.is_exclusive()) {
             self.forget_in_tier(file, first..first + pages as u64);

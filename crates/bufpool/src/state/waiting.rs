@@ -25,7 +25,8 @@ pub(crate) struct Waits {
     pub latch: Patience,
     /// For a frame.
     pub frame: Patience,
-    /// The caller has set the limit, and is told that the page is busy; otherwise that is an error.
+    /// The caller has set the limit. When it is over the caller gets [`Refused::Busy`]; without an own limit
+    /// it gets an error.
     pub own_limit: bool,
 }
 
