@@ -54,7 +54,8 @@ impl<'p> Borrowing<'p> {
             let most = most.min(self.pool.reserve.may_borrow()).min(unpromised as usize);
             victims.extend((0..most).map_while(|_| policy.evict_next(tenant, &rules)));
             self.pool.reserve.borrow(victims.len());
-            // A count under the policy lock finds them borrowed and on their way.
+            // Both counts change before the policy lock is let go of, so that a census finds these frames
+            // borrowed and on their way.
             self.pool.write_back.pace().leave(victims.len());
         }
         if victims.is_empty() {
@@ -78,7 +79,8 @@ impl<'p> Borrowing<'p> {
         self.pool.write_back.left(clean);
     }
 
-    /// Frames that hold nothing any more, or copies that are not needed any more. Not under the policy lock.
+    /// Gives back frames that are empty or whose copies are no longer needed. Takes the policy lock if that
+    /// leaves a surplus to repay, so it must not be called under that lock.
     pub(crate) fn give_back_to_reserve(self, leases: impl IntoIterator<Item = FrameLease>) {
         self.pool.reserve.give_back(leases);
         if self.pool.reserve.has_surplus() {

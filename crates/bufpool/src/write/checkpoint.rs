@@ -115,7 +115,7 @@ impl<'p> Checkpoint<'p> {
         {
             return lsn_in(frame);
         }
-        // Departing pages too wait for the log, and we may wait for them.
+        // All dirty pages count, departing ones too: they wait for the log, and this call may wait for them.
         let dirty = self.pool.frames.iter().filter(|(_, frame)| frame.is_dirty());
         dirty.map(|(frame, _)| lsn_in(frame)).max().unwrap_or(0)
     }
@@ -229,7 +229,7 @@ impl<'p> Checkpoint<'p> {
         dirty
     }
 
-    /// Ends the identity of absent pages.
+    /// Makes the directory and the tier forget absent pages that the file no longer has.
     pub(crate) fn forget(self, file: &FileShared, pages: Range<u64>) {
         if !pages.is_empty() {
             self.forget_in_memory(file, pages.clone());
@@ -255,7 +255,8 @@ impl<'p> Checkpoint<'p> {
         Ok(())
     }
 
-    /// The last of closing a file, which is decided.
+    /// Completes the closing of a drained file. Cannot fail, but may wait as long as `latch_wait_ms` for a
+    /// transfer that has just ended to let go of the file.
     fn take_leave_of(self, drained: Drained<'_>) {
         let file = drained.file;
         file.gate.set_closed();
@@ -312,9 +313,9 @@ impl<'p> Checkpoint<'p> {
         self.sync_file(file, operation)
     }
 
-    /// Closes all files, and `decided` says the pool closed under the policy lock once nothing can fail any
-    /// more; or nothing has changed. Says then whether all that was dirty is on the device. None if a file
-    /// was opened or closed meanwhile, and nothing has changed either.
+    /// Closes all files, or fails and closes none. Once nothing can fail any more, calls `decided`, which
+    /// marks the pool as closed, under the policy lock. The inner result says whether all that was dirty is
+    /// on the device. None, with no file closed, if a file was opened or closed meanwhile.
     pub(crate) fn close_files(
         self,
         operation: &'static str,
@@ -434,7 +435,7 @@ impl<'p> Checkpoint<'p> {
     }
 }
 
-/// As policies know them; at least one.
+/// The pages, at least one, as policies know them.
 fn range_of(file: &FileShared, pages: Range<u64>) -> RangeInclusive<PageId> {
     PageId::in_file(file.id, pages.start)..=PageId::in_file(file.id, pages.end - 1)
 }

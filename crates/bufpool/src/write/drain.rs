@@ -36,8 +36,8 @@ const TRY_FIRST: Duration = Duration::from_millis(4);
 /// The longest try, as a part of `latch_wait_ms`.
 const TRIES_IN_WAIT: u32 = 4;
 
-/// A file of which nobody holds or loads a page, from one on, and whose length nobody else changes. Dropping
-/// it leaves the file as it was, or as the gate says by then.
+/// A file of which, from some page on, nobody else holds or loads a page, and whose length nobody else
+/// changes. Dropping it leaves the file as it was, or as the gate says by then.
 pub(crate) struct Drained<'f> {
     // Dropped in this order: a load that the gate lets pass finds no page latched.
     pub seized: SeizedPages,
@@ -90,8 +90,9 @@ impl<'p> Drain<'p> {
     }
 
     /// Takes exclusive latches on all resident pages of a range, none of them pinned or being written, and
-    /// the lock of what else takes pages away: of a page whose writer has panicked nobody has the latch until
-    /// it is dropped. On failure nothing is held.
+    /// the file's length lock, which keeps out other operations that take pages away. Latches alone do not:
+    /// the latch of a page whose writer has panicked belongs to nobody, so it excludes nobody. On failure
+    /// nothing is held.
     pub(crate) fn seize<'f>(
         self,
         file: &'f Arc<FileShared>,
@@ -185,8 +186,8 @@ impl<'p> Drain<'p> {
         Ok(seized)
     }
 
-    /// The resident page, on whose word there is an exclusive latch, is not pinned. If it is being written,
-    /// that is waited for: the end of a write marks the frame that it began from.
+    /// Fails if the page, which is latched exclusively, is pinned. Waits until a write of it in flight is
+    /// over, because the end of that write marks the frame.
     fn check_unused<'f>(
         self,
         word: &OwnedWord,

@@ -58,11 +58,10 @@ impl<'p> Eviction<'p> {
         Self { pool }
     }
 
-    /// Empties the frame of an answer to an access, or a `creation`. Unless that gives a frame, no access is
-    /// counted.
+    /// Empties the frame that the directory named for an access (`creation`: one that makes its page). If
+    /// that gives no frame, the miss that was counted is taken back.
     ///
-    /// After a failure, which is the affair of the victim's file, the next question passes that file's dirty
-    /// pages over.
+    /// A failed write poisons the victim's file, so the next question passes over that file's dirty pages.
     pub(crate) fn vacate(
         self,
         admitted: Admitted,
@@ -115,9 +114,9 @@ impl<'p> Eviction<'p> {
         Ok(Emptied::Frame(lease))
     }
 
-    /// Makes the victim leave: its frame, or the one that it was exchanged for. None if the victim had to be
-    /// put back: its log records are not durable yet, and the reserve frame that it could have been exchanged
-    /// for went to another thread.
+    /// Makes the victim leave. Returns its frame, or the one that it was exchanged for. None if the victim
+    /// had to be put back: its log records are not durable yet, and the reserve frame that it could have been
+    /// exchanged for went to another thread.
     fn evict(self, victim: Victim, tenant: TenantId) -> Result<Option<FrameLease>> {
         let Victim { latch, page, owner, spare } = victim;
         if let Some(spare) = spare {
@@ -139,7 +138,7 @@ impl<'p> Eviction<'p> {
         self.pool.frames.get(victim.frame()).is_dirty()
     }
 
-    /// A clean victim leaves; its frame.
+    /// Makes a clean victim leave. Returns its frame.
     fn evict_clean(self, victim: Latch<OwnedWord>) -> FrameLease {
         let (lease, _absence) = Departing::new(victim).finish(self.pool, Reason::Clean);
         lease

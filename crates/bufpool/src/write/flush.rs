@@ -189,7 +189,7 @@ impl<'p> Flush<'p> {
         self.note(pool.advance_log(greatest, self.operation));
         self.lane = pool.backend.leased_lane();
         let durable = pool.log.durable();
-        // The last one first, and so the others in order.
+        // Reversed, so that `pop` yields the pages in order.
         self.held.reverse();
         let mut launch = Launch::for_flush(pool, self.lane.as_deref_mut(), &self.returns);
         while let Some(page) = self.held.pop() {

@@ -45,7 +45,7 @@ pub(crate) struct Outgoing {
 pub(crate) struct Snapshot {
     frame: FrameId,
     mark: Mark,
-    /// Where the log ended: no later change was logged before.
+    /// Where the log ended then. Changes made after the snapshot were logged from here on.
     log_end: u64,
 }
 
@@ -162,8 +162,8 @@ impl<'p> PageOut<'p> {
     fn outgoing_bytes(self, latch: Latch<OwnedWord>, copy: Option<FrameLease>) -> OutgoingBytes {
         let Some(mut copy) = copy else { return OutgoingBytes::Latched(latch) };
         let (to, from) = (self.pool.arena.bytes_mut(&mut copy), latch.bytes(&self.pool.arena));
-        // Hooks are the next to look at it, otherwise nobody but the device, or the kernel where files are
-        // buffered.
+        // Hooks read the copy next, so it should be in the cache. Without hooks only the device reads it, or
+        // the kernel where files are buffered.
         if self.pool.hooks.is_some() {
             to.copy_from_slice(from);
         } else {
@@ -226,7 +226,7 @@ impl<'p> PageOut<'p> {
     pub(crate) fn note_written(self, seen: &Snapshot) {
         let entry = self.pool.frames.get(seen.frame);
         if !self.pool.mark_clean(entry, seen.mark) && self.pool.log.is_some() {
-            // Changed since it was copied, so after this.
+            // The page was changed after it was copied, so those changes were logged from `log_end` on.
             entry.set_rec_lsn(seen.log_end);
         }
     }
@@ -266,8 +266,8 @@ impl<'p> PageOut<'p> {
         results
     }
 
-    /// Copies of the first of the pages (which are not none), as hooks prepare them for their files: at least
-    /// one, and as many as there are buffers for.
+    /// Copies of the first of `pages` (not empty), as hooks prepare them for their files: at least one, and
+    /// as many as there are buffers for. Waits for the first buffer.
     pub(crate) fn prepare(self, pages: &[PageBytes<'_>]) -> Vec<FrameLease> {
         let mut buffers = self.pool.hook_buffers.take(pages.len());
         for ((file, number, lease), buffer) in pages.iter().zip(&mut buffers) {

@@ -48,7 +48,8 @@ impl Run {
             && self.fates.len() < file.run_pages
     }
 
-    /// Pages that stay, and were prepared one by one, or pages that leave: no launch has both.
+    /// Whether the pages stay, in which case hooks have prepared them one by one, or leave. No launch has
+    /// both.
     fn stays(&self) -> bool {
         let stays = matches!(self.fates[0], Fate::Stays(_));
         debug_assert!(self.fates.iter().all(|fate| matches!(fate, Fate::Stays(_)) == stays));
@@ -68,8 +69,8 @@ impl Run {
 /// Who completes a run.
 #[derive(Clone)]
 enum Owner {
-    /// The thread that the completion is called in. The thread that started the run holds the pool until its
-    /// end.
+    /// The thread that the completion is called in. The thread that started the run keeps the pool alive
+    /// until the run has ended.
     Pool(Weak<PoolShared>),
     /// The flush that waits for it.
     Flush(Arc<Returns>),
@@ -198,7 +199,7 @@ impl<'p> Launch<'p> {
             owner.end(Run { file, first, fates, leases }, result);
         });
         self.requests.push(request);
-        // A device with nothing to do does not wait for more.
+        // An idle device gets the run at once; otherwise a few runs are submitted together.
         if is_alone || self.requests.len() >= RUNS_TOGETHER {
             self.submit();
         }
@@ -291,7 +292,7 @@ impl<'p> RunEnd<'p> {
         }
         // The frames first: a thread that waits for a page may need one.
         Borrowing::of(self.pool).give_back_to_reserve(free);
-        // As long as they count as leaving a miss may hope for their frames.
+        // After the frames are given back: while a page counts as leaving, a miss may wait for its frame.
         if left > 0 {
             self.pool.write_back.left(left);
         }

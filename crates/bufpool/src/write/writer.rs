@@ -109,7 +109,8 @@ impl Writer<'_> {
         }
     }
 
-    /// What is in the lane ends first: readers of departing pages wait for it, and the log may take its time.
+    /// Waits for the transfers in the lane first: threads may wait for departing pages among them, and the
+    /// log may take long.
     fn advance_log(&mut self, lsn: u64) -> Result<()> {
         if lsn > self.pool.log.durable() && self.lane.is_some() {
             self.wait_until(Until::AllWritten);
