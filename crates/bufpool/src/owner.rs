@@ -5,8 +5,8 @@
 //! So the child's handles refuse every call with [`ErrorKind::ForkedChild`] before it takes a lock, and
 //! dropping them does nothing.
 //!
-//! Hits need not ask: page words and frames read as zeros in the child, so that every page is absent there,
-//! and an access goes on to where this is asked.
+//! Hits need no check: page words and frames read as zeros in the child, so every page is absent there, and
+//! an access takes the slow path, which checks.
 
 use std::cell::Cell;
 use std::io;
@@ -50,7 +50,8 @@ impl Owner {
         CALLED_BY.get() == self.address()
     }
 
-    /// The pool calls such code as long as the result lives.
+    /// Until the result is dropped, the calling thread counts as running the engine's code under this pool's
+    /// policy lock.
     #[inline]
     pub fn enter(&self) -> CalledBack {
         CalledBack { before: CALLED_BY.replace(self.address()), _not_send: PhantomData }
@@ -80,7 +81,8 @@ impl Owner {
 }
 
 thread_local! {
-    /// Where the mark of the owner of the pool lies that has called code of the engine; 0 for none.
+    /// The address of the [`ForkMark`] of the pool that has called the engine's code on this thread; 0 for
+    /// none.
     static CALLED_BY: Cell<usize> = const { Cell::new(0) };
 }
 

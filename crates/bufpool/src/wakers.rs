@@ -16,7 +16,8 @@ use bufpool_policies::contained;
 
 use crate::owner::Owner;
 
-/// A thread that runs wakers, now or at a time. One a pool, started when a future of the pool first waits.
+/// A thread that runs wakers, at once or at a given time. One for each pool, started when a future of the
+/// pool first waits.
 pub(crate) struct WakerThread {
     shared: Arc<WakerQueue>,
 }
@@ -32,7 +33,7 @@ struct WakerQueue {
 struct WakeSchedule {
     /// To be run now.
     due: Vec<PoolWaker>,
-    /// To be run at a time. The number tells those of one moment apart.
+    /// To be run at a given time. The number tells alarms of the same moment apart.
     alarms: BTreeMap<(Instant, u64), PoolWaker>,
     /// Number of the latest alarm.
     serial: u64,
@@ -52,7 +53,7 @@ pub(crate) struct PoolWaker {
     thread: Arc<WakerQueue>,
 }
 
-/// Wakes a future at a time, unless it is dropped before.
+/// Wakes a future at a given time, unless the alarm is dropped before.
 pub(crate) struct Alarm {
     shared: Arc<WakerQueue>,
     key: (Instant, u64),
@@ -84,8 +85,8 @@ impl WakerThread {
         None
     }
 
-    /// Wakes `waker` at a time, unless the alarm is dropped before. As [`adopt`](Self::adopt) without a
-    /// thread.
+    /// Runs a clone of `waker` at time `at`, unless the alarm is dropped before. If no thread can be had,
+    /// runs it now and returns None, as [`adopt`](Self::adopt) does.
     #[must_use]
     pub fn wake_at(&self, at: Instant, waker: &Waker) -> Option<Alarm> {
         let waker = self.adopt(waker)?;
@@ -196,7 +197,7 @@ impl Drop for PoolWaker {
 impl Drop for Alarm {
     fn drop(&mut self) {
         let waker = self.shared.state.lock().alarms.remove(&self.key);
-        // After the lock.
+        // Dropped after the lock, because dropping a waker runs code of its executor.
         drop(waker);
     }
 }

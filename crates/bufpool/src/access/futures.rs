@@ -131,7 +131,7 @@ struct Acquiring {
     /// Tells futures apart where they wait.
     id: u64,
     stage: Stage,
-    /// Another was loading the page.
+    /// Another access was loading the page.
     waited_for_load: bool,
     waits: Waits,
     /// Among those who wait for the word.
@@ -314,7 +314,8 @@ impl Acquiring {
             Err(error) => return Poll::Ready(Err(error)),
             Ok(Some(found)) => found,
             Ok(None) => {
-                // Others may have a frame for the page; and nobody waits for this load meanwhile.
+                // The page becomes absent again: another access may find a frame for it, and nobody has to
+                // wait for this load.
                 drop(load);
                 return match search.next_look(&mut self.waits.frame, false) {
                     Err(refused) => Poll::Ready(Err(refused.into_error())),
@@ -492,7 +493,7 @@ impl Drop for Flight {
         // A pool that is gone has no use for the frame.
         let (Some(load), Some(pool)) = (self.load.take(), self.pool.upgrade()) else { return };
         match self.lease.take() {
-            // What has panicked may have left anything behind, in which case the frame is lost.
+            // After a panic the state may be anything. If giving up panics as well, the frame is lost.
             Some(lease) => drop(contained(|| Loads::of(&pool).abandon(load, lease))),
             None => drop(load),
         }

@@ -233,7 +233,7 @@ impl<'g> ReadGuard<'g> {
 
     /// A pin on the page, which outlives the guard. Not an access of its own.
     pub fn pin(&self) -> Pin<'g> {
-        // Not by the word, which says nothing in the child of a fork.
+        // By the address of the bytes: in the child of a fork the word is wiped.
         let frame = self.hold.pool().arena.frame_at(self.bytes);
         self.hold.pin(self.latch.word(), frame)
     }
@@ -313,8 +313,9 @@ impl<'g> WriteGuard<'g> {
         self.hold.pool().frames.get(self.latch.frame())
     }
 
-    /// Notes the log sequence number of the last change. The page is not written to its file before the log
-    /// is durable up to it. A number below an earlier one changes nothing.
+    /// Notes the log sequence number of the last change, and marks the page dirty. The page is not written to
+    /// its file before the log is durable up to this number. The number never falls: one below an earlier one
+    /// is ignored.
     pub fn set_lsn(&mut self, lsn: u64) {
         self.mark_dirty();
         self.frame().raise_page_lsn(lsn);
@@ -325,7 +326,8 @@ impl<'g> WriteGuard<'g> {
         self.hold.pin(self.latch.word(), self.latch.frame())
     }
 
-    /// Turns exclusive into shared access without letting go.
+    /// Turns exclusive into shared access without letting go of the page. Never waits, and lets waiting
+    /// readers in.
     pub fn downgrade(self) -> ReadGuard<'g> {
         let Self { bytes, latch, hold, mut watch, .. } = self;
         // Not left half done, though a panic's unwinding may be what downgrades the guard.

@@ -52,7 +52,7 @@ const AHEAD_AT_FIRST: u64 = 16;
 const AHEAD_A_READ: u64 = 4;
 /// Reads after which the directory hears of the reader's progress at the latest.
 const UNTOLD_MAX: u64 = 16;
-/// Files that a list keeps handles of: of each that it goes through at a time one.
+/// The most files that a list keeps handles of, for lists that go through several files at a time.
 const FILES_KEPT: usize = 4;
 
 /// A page to be read, named without a borrow of its file.
@@ -65,7 +65,7 @@ pub struct HintedPage {
 }
 
 impl HintedPage {
-    /// The page's name in policies. One that no file can have is named like the last page there can be.
+    /// The page's name in policies. A page that no file can have gets the name of the last possible page.
     fn id(self) -> PageId {
         let file = self.file.0.min(FILE_ID_MAX);
         let number = self.number.min((1 << PageId::NUMBER_BITS) - 1);
@@ -87,9 +87,9 @@ impl From<Page<'_>> for HintedPage {
 ///
 /// The handle does not own the scan. The engine may leave pages out with [`skip`](Self::skip), and drop the
 /// handle at any time: that withdraws what is not reached. It may also read all pages by other calls of the
-/// same tenant: as long as `next` was never called, accesses are matched with the list, the next hint or one
-/// shortly behind it. Once it was, `next` alone gives the pages, each of them, and other accesses move
-/// nothing.
+/// same tenant: until the first call of `next` or `next_async`, each access is matched with the next hint of
+/// the list or one shortly after it. From that call on, only these calls and `skip` move the reader: they
+/// return each page that is not skipped, and other accesses move nothing.
 ///
 /// # Limits
 ///
@@ -101,9 +101,9 @@ impl From<Page<'_>> for HintedPage {
 ///
 /// # Wrong hints
 ///
-/// Pages beyond their file's end, and pages of a file that is closed or removed, are skipped and counted. A
-/// list of which more than a quarter of 256 hints were skipped by the reader is not fetched for any more.
-/// What a list gives up wrongly costs its own tenant, as with every source of advice.
+/// Pages beyond their file's end, and pages of a file that is closed or removed, are skipped and counted.
+/// Once the reader has skipped more than a quarter of 256 successive hints, the pool fetches nothing more for
+/// the list. What a list gives up wrongly costs its own tenant, as with every source of advice.
 pub struct Hints<I = Box<dyn Iterator<Item = HintedPage> + Send>> {
     tenant: Tenant,
     pages: Option<I>,
@@ -114,7 +114,7 @@ pub struct Hints<I = Box<dyn Iterator<Item = HintedPage> + Send>> {
     untold: u64,
     /// The list in the directory; none if hints are off.
     list: Option<Disclosed>,
-    /// Of the lists before that, which ended because the tenant left the commons.
+    /// Counts of earlier lists of this handle, which ended because the tenant left the commons.
     ended: HintCounts,
     /// How far the pool looks ahead, when it said so last.
     depth: u32,
@@ -138,8 +138,7 @@ struct Cursor {
 
 /// How fast the reader goes when it does not wait.
 struct ReadRate {
-    /// Of the reads that the directory has not heard of: since when, and how long the reader waited
-    /// meanwhile.
+    /// When the directory last heard of reads, and how long the reader has waited for pages since then.
     since: Instant,
     waited: Duration,
     /// The time between two reads without waits; a moving average, 0 before the first.
@@ -162,7 +161,8 @@ impl ReadRate {
     /// How far ahead a read that takes `read_ns` must be begun to be there in time.
     fn horizon(&self, read_ns: u64) -> Option<u32> {
         let during_a_read = read_ns.checked_div(self.access_ns)?;
-        // Twice, as reads take longer now and then; and reads are begun a few at a time.
+        // A few more, because reads are begun a few at a time; and twice that, because reads sometimes take
+        // longer.
         let horizon = during_a_read.saturating_add(UNTOLD_MAX).saturating_mul(2);
         (read_ns > 0).then(|| u32::try_from(horizon).unwrap_or(u32::MAX))
     }
@@ -198,7 +198,8 @@ impl Access<'_> {
         };
         hints.list = hints.open_list(&mut *hints.tenant.lock_policy(HINT)?);
         hints.refill();
-        // The reader's first read is its own: a page that the backend's thread fetches comes later.
+        // Fetches nothing yet: the reader reads its first page itself, sooner than a thread of the backend
+        // would have it.
         hints.tell(false);
         Ok(hints)
     }
@@ -211,7 +212,7 @@ impl<I> Hints<I> {
     }
 
     /// What became of the hints of this list so far. All zero where hints are off, and once the tenant or the
-    /// pool is closed.
+    /// pool is closed. Applies the hits that the calling thread has noted, under a lock of the pool.
     pub fn counts(&self) -> HintCounts {
         let (Some(list), Ok(mut policy)) = (self.list, self.tenant.lock_policy(HINT)) else {
             return HintCounts::default();
@@ -225,7 +226,8 @@ impl<I> Hints<I> {
         counts
     }
 
-    /// How many hints ahead of the reader the pool fetches now; 0 where it does not.
+    /// How many hints ahead of the reader the pool fetches now; 0 where it fetches nothing. Takes a lock of
+    /// the pool.
     pub fn depth(&self) -> u32 {
         let Ok(policy) = self.tenant.lock_policy(HINT) else { return 0 };
         self.list.and_then(|list| policy.directory.hint_state(list.id)).map_or(0, |(_, depth, _)| depth)
@@ -333,7 +335,7 @@ impl Cursor {
     }
 }
 
-/// Whether a list names a page in vain that fails like this.
+/// Whether the error says that the list names a page that its file does not have, or a closed file.
 fn is_vain(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::PageBeyondEnd | ErrorKind::FileClosed)
 }

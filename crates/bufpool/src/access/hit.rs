@@ -197,8 +197,8 @@ impl<'g> Access<'g> {
             if word.state().is_loading()
                 && let Some(ring) = existing_ring(pool.hot.serial)
             {
-                // Perhaps the caller's own read-ahead, which it has caught up with: what it has used so far
-                // lets more be planned.
+                // The load may be the caller's own read-ahead, which it has caught up with. The caller's hits
+                // are applied now, so that more can be planned.
                 HitLog::of(pool).drain_own_log(ring, Level::Half);
             }
             match acquire(word, purpose.want(), &mut waits.latch) {
@@ -396,9 +396,9 @@ impl<'p> HitLog<'p> {
         self.note(page, frame, tenant, (site, called), creation);
     }
 
-    /// Notes a hit from the site `noted`, or counts it for the site `counted` if it need not be noted: that
-    /// has no calls above it. In deterministic mode the hit is applied at once.
-    // In the place of its caller, so that the sites stay in registers.
+    /// Notes a hit from the site `noted`, or counts it for the site `counted`, which leaves out the call
+    /// stack, if it need not be noted. In deterministic mode the hit is applied at once.
+    // Always inlined, so that the sites stay in registers.
     #[inline(always)]
     fn note(
         self,

@@ -270,7 +270,7 @@ impl<'g> ReadSource for Stream<'_, '_, 'g> {
             let is_short = admitted.len() < count;
             for admitted in admitted {
                 let load = self.waiting.next().expect("a page for each answer");
-                // A page gets nothing because another could not make room.
+                // If the victim cannot leave, this page gets no guard.
                 if let Ok(Emptied::Frame(lease)) = Eviction::of(pool).vacate(
                     admitted,
                     tenant.tenant_id(),
@@ -357,7 +357,7 @@ impl<'g> Stream<'_, '_, 'g> {
             };
             let sender = sender.clone();
             tier.take_later(name, version, move |copy| {
-                // The receiver waits for all.
+                // Cannot fail: the receiver waits for all answers.
                 let _ = sender.send((at, copy));
             });
         }
@@ -452,8 +452,8 @@ impl<'g> Stream<'_, '_, 'g> {
     }
 }
 
-/// The words of pages. Where all are looked at together, they come from memory side by side; an operation on
-/// one waits for it, and no load overtakes that.
+/// The words of pages. Callers load all of them first, so that the cache misses overlap: no load overtakes
+/// the atomic operations that follow.
 fn words_of<'g>(pages: impl Iterator<Item = Page<'g>>) -> impl Iterator<Item = &'g PageWord> {
     pages.filter_map(|page| page.file().shared.table.get(page.number()))
 }

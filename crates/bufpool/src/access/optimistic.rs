@@ -270,8 +270,8 @@ impl<'g> OptimisticWriteGuard<'g> {
         self.write_at(offset, &value.to_le_bytes());
     }
 
-    /// Lets `edit` change a private copy of a range of the page, and stores it back. If `edit` panics,
-    /// nothing has changed.
+    /// Lets `edit` change a private copy of a range of the page, which is allocated, and stores it back. If
+    /// `edit` panics, nothing has changed.
     ///
     /// # Panics
     ///
@@ -293,7 +293,8 @@ impl<'g> OptimisticWriteGuard<'g> {
         self.guard.pin()
     }
 
-    /// Turns exclusive into shared access without letting go.
+    /// Turns exclusive into shared access without letting go of the page. Never waits, and lets waiting
+    /// readers in.
     pub fn downgrade(self) -> ReadGuard<'g> {
         self.guard.downgrade()
     }

@@ -31,12 +31,12 @@ use crate::thread::site::{Origin, SiteRef};
 
 /// Shared access to a page that borrows nothing and may move between threads; dereferences to its bytes.
 ///
-/// It keeps the pool open, and counts for no thread: a thread that waits for what its own owned guards hold
-/// waits until the limit, `latch_wait_ms` or `frame_wait_ms`. A thread that has one of a
-/// [`File`](crate::File) handle at a time, on whatever page, pays nothing for keeping the pool open; the
-/// further ones of one handle share a counter, so threads that take many at a time do best with a clone of
-/// the handle each. As long as guards or pins outlive their handle, all owned guards of the process count in
-/// such counters.
+/// It keeps the pool open. It counts for no thread: a thread that waits for what its own owned guards hold is
+/// not told at once, but waits until `latch_wait_ms` or `frame_wait_ms` is over. While a thread has at most
+/// one owned guard of a [`File`](crate::File) handle at a time, keeping the pool open costs it nothing.
+/// Further guards of the handle change a counter that all threads share, so threads that hold many at a time
+/// should have a clone of the handle each. While any guard or pin of the process outlives its handle, all
+/// owned guards change such counters.
 pub struct OwnedReadGuard {
     held: OwnedHeld<SharedLatch<'static>>,
 }
@@ -56,7 +56,7 @@ pub struct OwnedWriteGuard {
 }
 
 /// Keeps a page in its frame without latching it, borrows nothing, and may move between threads; see
-/// [`Tenant::pin_owned`]. As of [`Pin`](crate::Pin), such pins should be few.
+/// [`Tenant::pin_owned`]. As with [`Pin`](crate::Pin), such pins should be few and short-lived.
 pub struct OwnedPin {
     word: &'static PageWord,
     frame: FrameId,
@@ -77,7 +77,7 @@ struct OwnedHeld<L> {
     file: ManuallyDrop<Keeper>,
 }
 
-/// Beyond the numbers of pages.
+/// A bit above those of page numbers.
 const RECORDED: u64 = 1 << 63;
 const _: () = assert!(PageId::NUMBER_BITS < 63);
 
@@ -86,7 +86,7 @@ unsafe impl<L: Send> Send for OwnedHeld<L> {}
 // SAFETY: a shared reference allows to read the bytes, which the latch keeps writers from.
 unsafe impl<L: Sync> Sync for OwnedHeld<L> {}
 
-/// The word for somebody who keeps its file.
+/// The word, with its lifetime extended for a caller that keeps its file.
 ///
 /// # Safety
 ///
@@ -174,7 +174,7 @@ impl<L> OwnedHeld<L> {
         bytes
     }
 
-    /// Not by the word, which says nothing in the child of a fork.
+    /// By the address of the bytes: in the child of a fork the word is wiped.
     fn frame(&self) -> FrameId {
         self.file.pool.arena.frame_at(self.bytes)
     }
@@ -331,9 +331,9 @@ impl OwnedPin {
         self.file.page(self.number)
     }
 
-    /// Where the page's bytes lie, and how many they are. They stay there as long as the pin; what they are
-    /// is for latches to say. This is for engines that have latches of their own on top of pages, and read a
-    /// page without the pool's. The rules for who follows the pointer:
+    /// The address and length of the page's bytes. They stay there as long as the pin lives; only a latch
+    /// protects their contents. This is for engines that have latches of their own on top of pages, and read
+    /// a page without the pool's. The rules for who follows the pointer:
     ///
     /// * Reading is sound while no write guard of the page exists, of any kind, and no [`Tenant::create`] of
     ///   it runs. The pool itself writes to a pinned page only where a file of

@@ -78,7 +78,7 @@ impl Gate {
         self.flags.load(Ordering::Acquire) & CLOSED != 0
     }
 
-    /// The file is closed for good. Loads are held off.
+    /// Marks the file as closed for good. The caller holds loads off.
     pub fn set_closed(&self) {
         self.flags.fetch_or(CLOSED, Ordering::AcqRel);
     }
@@ -125,7 +125,7 @@ impl Gate {
     }
 
     /// As waiting, for future number `id`: `waker` is woken when page `number` is no longer held off. False
-    /// if it is not.
+    /// if it is not held off now.
     pub fn park_future(&self, number: u64, id: u64, waker: PoolWaker) -> bool {
         let displaced = {
             let mut waiting = self.waiting.lock();

@@ -80,8 +80,8 @@ pub(crate) struct FileShared {
     pub handles: AtomicUsize,
 }
 
-/// The source of a file, as long as that is open: a shard in each place. A thread takes the lock of its own
-/// place, and counts there, so that those that read at a time take no cache line from each other.
+/// The source of a file, as long as that is open: a shard in each place. A thread locks its own place, and
+/// counts its references there, so that threads that read at the same time share no cache line.
 struct OpenSource([CachePadded<RwLock<Option<SourceRef>>>; SHARDS]);
 
 impl OpenSource {
@@ -100,7 +100,8 @@ impl OpenSource {
     }
 }
 
-/// Until [`FileShared::release_io`] looks again whether a transfer that is over keeps the file open.
+/// How long [`FileShared::release_io`] sleeps before it looks again whether a transfer that is over still
+/// keeps the file open.
 const RELEASE_POLL: Duration = Duration::from_micros(100);
 
 /// What a [`FileShared`] is made of.
@@ -161,8 +162,8 @@ impl FileShared {
         }
     }
 
-    /// What page `number` contains, now that its word is in this state: of a page that is being brought in,
-    /// what the file has, and of one that is about to leave, what the file has then.
+    /// The version of the contents that the file has for a page whose word is in this state. For a page that
+    /// is being brought in: now. For one that is held exclusively and about to leave: once it has left.
     pub fn version(&self, state: PageState) -> Version {
         let epoch = self.epoch.load(Ordering::Acquire);
         let count = match state {
@@ -173,7 +174,7 @@ impl FileShared {
         Version { epoch, count: count.into() }
     }
 
-    /// Whether copies of its pages that are elsewhere are of use after this opening.
+    /// Whether copies of its pages in a tier stay valid after the file is closed.
     pub fn copies_last(&self) -> bool {
         self.has_own_epoch
     }
@@ -214,7 +215,7 @@ impl FileShared {
         self.length.try_lock_until(until)
     }
 
-    /// The same for one that does not wait.
+    /// As [`try_lock_length`](Self::try_lock_length), without waiting.
     pub fn lock_length_at_once(&self) -> Option<MutexGuard<'_, ()>> {
         self.length.try_lock()
     }
@@ -339,7 +340,7 @@ impl FileShared {
         Error::with_source(kind, operation, error).with_io_kind(io_kind).in_file(&self.name)
     }
 
-    /// Of what was to be done with the file's name.
+    /// The error of an operation on the file's name.
     pub fn name_error(&self, operation: &'static str, error: NameError) -> Error {
         let kind = match &error {
             NameError::Os { .. } => ErrorKind::Io,
@@ -373,7 +374,8 @@ impl FileShared {
         self.has_half_changed.load(Ordering::Acquire) && self.half_changed.lock().contains(&number)
     }
 
-    /// If so, the caller regains the latch.
+    /// Takes the page off the list of half-changed ones. True if it was there; the caller then regains its
+    /// latch.
     pub fn take_half_changed(&self, number: u64) -> bool {
         self.has_half_changed.load(Ordering::Acquire) && self.half_changed.lock().remove(&number)
     }

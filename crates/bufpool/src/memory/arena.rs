@@ -46,7 +46,7 @@ unsafe impl Send for FrameMap {}
 // SAFETY: a shared reference allows nothing that a copy does not.
 unsafe impl Sync for FrameMap {}
 
-/// A number a frame, and one for all. Clones are the same numbers.
+/// One number for each frame, and one for all frames. Clones share the numbers.
 #[derive(Clone)]
 pub(crate) struct FrameNumbers(Arc<[AtomicU32]>);
 
@@ -68,7 +68,7 @@ impl FrameNumbers {
         &self.0[1 + frame.index()]
     }
 
-    /// That of a frame, without a look at how many there are.
+    /// That of a frame, without a bounds check.
     ///
     /// # Safety
     ///

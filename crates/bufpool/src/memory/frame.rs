@@ -21,7 +21,8 @@ const NO_PAGE_BUT_READERS: u64 = u64::MAX - 1;
 /// 4. `pins` rises only under a latch, so a thread that holds the word exclusively and sees 0 may let the
 ///    page depart.
 ///
-/// What each miss looks at comes first: it is in one cache line, for three frames of four.
+/// What each miss looks at comes first. An entry has 48 bytes, so this part is in one cache line for three
+/// frames of four.
 #[repr(C)]
 pub(crate) struct Frame {
     page: AtomicU64,
@@ -29,7 +30,7 @@ pub(crate) struct Frame {
     /// Both start at 0 for a page just read. 32 bits each: a page would have to be marked 2^32 times during
     /// one write to look clean.
     marks: AtomicU64,
-    /// As many as a process could count up to in centuries: pins may be forgotten.
+    /// 64 bits, so that it cannot overflow: pins may be forgotten, and are then never taken off.
     pins: AtomicU64,
     writing: AtomicU32,
     /// A [`PageWorth`], set when the page is chosen to leave.
@@ -71,7 +72,7 @@ impl Frame {
         }
     }
 
-    /// The page in the frame. May be out of date unless its word is held.
+    /// The page in the frame. May be out of date unless the caller holds the page's word.
     pub fn page(&self) -> Option<PageId> {
         let page = self.page.load(Ordering::Acquire);
         (page < NO_PAGE_BUT_READERS).then_some(PageId(page))
@@ -269,7 +270,7 @@ impl FrameTable {
         (0..).map(FrameId).zip(self.frames.iter())
     }
 
-    /// All of them in their order, so many at a time.
+    /// All frames in order, in slices of at most `frames`.
     pub fn pieces(&self, frames: usize) -> impl Iterator<Item = &[Frame]> {
         self.frames.chunks(frames)
     }

@@ -170,7 +170,7 @@ impl Arena {
         };
         let (done, outcome) = mpsc::sync_channel(1);
         let request = self.read_request(file.clone(), number, vec![lease], tenant, move |leases, result| {
-            // Its receiver waits.
+            // Cannot fail: the receiver waits.
             let _ = done.send((leases, result));
         });
         lane.submit(&mut vec![request]);

@@ -13,9 +13,9 @@ use crate::sync::{AtomicU32, Condvar, Mutex, Ordering};
 /// other lie side by side in memory as their predecessors did, and a transfer of one piece costs kernel and
 /// device less than one of many.
 ///
-/// Between two marks. *High* is how many there are; the background writer does not rest before all are free
-/// again. *Low* is how many are kept for misses: copies of pages that nobody is about to evict are not taken
-/// from the last of them.
+/// It has two marks. *High* is how many frames there are without borrowed ones; the background writer does
+/// not rest before all are free again. *Low* is how many of them are kept for misses: copies of pages that
+/// stay in memory do not get the last *low* free frames.
 pub(crate) struct Reserve {
     free: Mutex<FreeLeases>,
     returned: Condvar,
@@ -68,7 +68,7 @@ impl Reserve {
     }
 
     /// Whether there were more free frames a moment ago than its own number, so that some are to be repaid
-    /// whether or not a miss needs them. One that finds no other frame [gets](Self::repay) those that are
+    /// whether or not a miss needs them. A miss that finds no other frame [gets](Self::repay) all that are
     /// free at once.
     pub fn has_surplus(&self) -> bool {
         self.borrowed() > 0 && self.free() > self.high
@@ -104,7 +104,7 @@ impl Reserve {
         self.take_leaving(self.low)
     }
 
-    /// A frame for a victim, which may come free until then.
+    /// As [`take`](Self::take), but waits for a frame to be given back, no longer than `until`.
     pub fn take_until(&self, until: Instant) -> Option<FrameLease> {
         let mut free = self.free.lock();
         // Loom knows no time: a thread that waits there gets a frame, or the model ends in a deadlock.

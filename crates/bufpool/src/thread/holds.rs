@@ -2,8 +2,8 @@
 //!
 //! A pool has a slot of its own among the thread's counts as long as it lives, so that a guard is counted by
 //! one addition. Pools that find no slot, and those whose recorder is to hear of each guard, share the slot
-//! [`HoldsSlot::APART`]: its counts stay negative, which sends their guards to where they are counted by pool
-//! in a list of the thread's.
+//! [`HoldsSlot::APART`]: its count stays negative, which makes the thread count these pools' guards in a
+//! list, by pool.
 
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
@@ -66,7 +66,7 @@ thread_local! {
 /// Counts a guard or pin that begins or ends, for a pool without a slot of its own. Guards that end while the
 /// thread does are not counted.
 pub(crate) fn count_apart(pool_serial: u64, begins: bool) {
-    // The common count says nothing but that it is negative, and stays so.
+    // Resets the shared count, of which only the sign matters, so that it stays negative.
     hot(|thread| thread.holds[HoldsSlot::APART.0 as usize].set(HOLDS_APART));
     let _ = APART_HOLDS.try_with(|holds| {
         let mut holds = holds.borrow_mut();
@@ -105,7 +105,7 @@ impl HoldsPlace {
         self.slot
     }
 
-    /// Threads may still count guards or pins there that were forgotten, so no other pool may have it.
+    /// Gives the slot to no other pool, because threads still count forgotten guards or pins there.
     pub fn keep(&mut self) {
         self.slot = HoldsSlot::APART;
     }

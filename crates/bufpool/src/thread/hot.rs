@@ -19,8 +19,8 @@ pub(crate) type PoolRing = (u64, Option<&'static HitRing>);
 /// Of no pool.
 pub(crate) const NO_RING: PoolRing = (u64::MAX, None);
 
-/// One thread's part of a hit. Without a destructor, so that it can be looked at without asking whether it is
-/// still there.
+/// One thread's part of a hit. It has no destructor, so an access need not check whether the thread has
+/// destroyed it already.
 pub(crate) struct HotThread {
     /// The scopes the thread is in.
     pub context: Cell<Context>,
@@ -43,7 +43,8 @@ pub(crate) struct HotThread {
     pub spares_are_over: Cell<bool>,
 }
 
-/// Where the count begins that is kept elsewhere, so that it is below 0 and the sign tells.
+/// The initial value of the shared count, whose pools are counted elsewhere: far below 0, so that its sign
+/// tells.
 pub(crate) const HOLDS_APART: i64 = i64::MIN / 2;
 
 impl HotThread {

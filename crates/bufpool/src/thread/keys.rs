@@ -10,15 +10,15 @@ use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering, const_unless_loom};
 use crate::thread::context::ScopeId;
 use crate::thread::site::{CallPlace, PageClass, Site, SiteRef};
 
-/// Keys of a ring; a power of two, at most 64. A thread that comes from more places than that drains its ring
-/// each time it has met this many.
+/// Keys of a ring; a power of two, at most 64. A thread with more call sites drains its ring, and clears its
+/// keys, each time that a new key finds no room.
 pub(crate) const KEYS: usize = if cfg!(bufpool_loom) { 2 } else { 64 };
 /// Skipped hits of a key after which its ring is drained, since a thread whose hits are all skipped has no
 /// other occasion.
 pub(crate) const SKIPS_A_DRAIN: u64 = 1 << 16;
 /// An arbitrary constant: 2^64 divided by the golden ratio.
 pub(crate) const SALT: u64 = 0x9E37_79B9_7F4A_7C15;
-/// Tenants told apart by a frame's mark, by the lower bits of their number.
+/// Groups of tenants that a frame's mark tells apart. A tenant's group is its number modulo this.
 pub(crate) const TENANT_BITS: u32 = 16;
 /// The part of a mark that is an epoch.
 pub(crate) const EPOCHS: u32 = !((1 << TENANT_BITS) - 1);
@@ -33,7 +33,7 @@ pub(crate) struct TenantTag {
     pub tenant: TenantId,
     /// What the filter looks at.
     pub watched: Watched,
-    /// Differs from that of all other tenants, other pools' included, in bits all over.
+    /// Different for each tenant of each pool, with all 64 bits mixed.
     salt: u64,
 }
 
@@ -106,8 +106,8 @@ impl Key {
         }
     }
 
-    /// Counts a hit that gets no entry, for the ring's own thread. Now and then says that it is a good moment
-    /// to drain.
+    /// Counts a hit that gets no entry, for the ring's own thread. True once in [`SKIPS_A_DRAIN`] hits: the
+    /// ring is to be drained then.
     #[inline(always)]
     pub fn skip(&self) -> bool {
         let skipped = self.skipped.load(Ordering::Relaxed) + 1;

@@ -17,14 +17,15 @@ pub(crate) const ENDS: u64 = 1;
 pub(crate) struct Reader {
     /// How many have ended, times 4; 3 more while one is going on. Written by the thread.
     pub(crate) sections: AtomicU64,
-    /// The waiter's barrier does not reach this thread.
+    /// The waiter's barrier does not reach the thread, so each read begins with a full barrier.
     pub(crate) fences_itself: bool,
 }
 
 /// An optimistic read that is going on. Stays with its thread.
 pub(crate) struct Section<'r> {
     reader: &'r Reader,
-    /// The counter when the read is over: none begins within another.
+    /// The value of the counter when the read is over. It is known now, because no read begins within
+    /// another.
     end: u64,
     _not_send: PhantomData<*const ()>,
 }

@@ -50,7 +50,7 @@ pub(crate) enum Level {
 #[derive(Default)]
 struct Entry {
     pub(crate) page: AtomicU64,
-    /// Frame in the lower [`FRAME_BITS`], the key's place above.
+    /// The frame in the lower [`FRAME_BITS`], above it the key's place, and [`CREATION`] in the highest bit.
     pub(crate) frame_and_key: AtomicU32,
 }
 
@@ -120,7 +120,8 @@ impl HitRing {
         self.keys_used.store(used | 1 << place, Ordering::Release);
     }
 
-    /// Frees all keys. For the ring's own thread, under the policy lock, and after [`drain`](Self::drain).
+    /// Frees all keys, after [`drain`](Self::drain). For the ring's own thread under the policy lock, or for
+    /// its last user.
     pub fn clear_keys(&self) {
         self.keys_used.store(0, Ordering::Relaxed);
         for key in self.keys.0.iter() {

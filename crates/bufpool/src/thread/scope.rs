@@ -16,10 +16,9 @@
 //! # }
 //! ```
 //!
-//! A chain of scopes is known by a hash of its names, places and keys, which a thread keeps for itself: an
-//! access reads it and stores it in its log entry, nothing more. What a hash stands for is in a table of the
-//! process, where reports find it. The table is bounded: of chains beyond the latest 65,536 or so only the
-//! numbers are left, not the names.
+//! A chain of scopes is known by a hash of its names, places and keys. The thread keeps the current hash, and
+//! an access only reads it. What a hash stands for is in a table of the process, where reports find it. The
+//! table is bounded: of chains beyond the latest 65,536 or so only the numbers are left, not the names.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -35,7 +34,7 @@ use crate::thread::context::{Context, ScopeId};
 use crate::thread::hot::hot;
 use crate::thread::site::{CallPlace, Origin, PageClass, Site, SiteRef};
 
-/// Scopes that nest; one entered deeper than this counts as the innermost that was not.
+/// The most scopes in one another. A scope entered deeper is ignored: the context stays the outer one.
 const DEPTH_MAX: u32 = 64;
 /// Chains of each of the two generations that descriptions are kept of.
 const GENERATION_CHAINS: usize = if cfg!(test) { 64 } else { 1 << 15 };
@@ -43,7 +42,7 @@ const GENERATION_CHAINS: usize = if cfg!(test) { 64 } else { 1 << 15 };
 const KNOWN_CHAINS: usize = 64;
 
 thread_local! {
-    /// Guards that live on the thread.
+    /// The level of the innermost guard that lives on the thread.
     static LEVEL: Cell<u32> = const { Cell::new(0) };
     static KNOWN: Known = const {
         Known { generation: Cell::new(0), chains: [const { Cell::new(ScopeId(0)) }; KNOWN_CHAINS] }
@@ -71,7 +70,8 @@ impl Context {
     /// The context of a scope within this one. `key` tells apart what comes from one place, such as nodes of
     /// a plan; beyond 64 scopes in one another, the context stays as it is.
     ///
-    /// Takes a lock where the thread has not met the scope lately, and allocates where the process has not.
+    /// Takes a lock of the process if the thread has not entered the scope lately, and allocates if no thread
+    /// of the process has.
     pub fn within(self, site: &'static Site, key: Option<u64>) -> Self {
         if self.depth >= DEPTH_MAX {
             return self;
@@ -242,7 +242,8 @@ struct Chains {
 }
 
 static CHAINS: LazyLock<Mutex<Chains>> = LazyLock::new(Mutex::default);
-/// Counts generations, so that threads meet every chain anew in each.
+/// The number of the young generation. When it changes, threads forget which chains they have met, and so
+/// renew the chains in use.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 
 impl Chains {

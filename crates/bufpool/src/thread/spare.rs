@@ -1,11 +1,11 @@
-//! Shares that a thread keeps in hand, so that counting one more or less of what is shared costs it no locked
-//! operation.
+//! Shares that a thread keeps in hand, so that taking a reference and dropping it costs no locked operation.
 //!
-//! A share is one of an `Arc`'s counts, and a place holds one or none. Its thread takes the share out and
-//! puts one in by loads and stores. Others only take away, by exchanges, and only the share of what is *given
-//! up*, which its thread takes no more. Who puts a share in looks afterwards whether something has been given
-//! up, and who gives something up says so before it looks into the places: one of them sees the other (see
-//! [`barrier_if_asked`]).
+//! A share is one of an `Arc`'s counts, and a place holds one share or none. The thread of the place takes
+//! the share out and puts one in by plain loads and stores. Other threads only take shares away, by
+//! exchanges, and only shares of a value that has been *given up*; the thread of the place takes no share of
+//! such a value. A thread that puts a share in checks afterwards whether anything has been given up. A thread
+//! that gives a value up announces that before it looks into the places. So one of the two sees the other
+//! (see [`barrier_if_asked`]).
 
 use std::ptr::{null_mut, without_provenance_mut};
 
@@ -64,7 +64,8 @@ impl Spare {
         if self.0.load(Ordering::Relaxed) != shared {
             return false;
         }
-        // Relaxed: who gives `shared` up does so after whoever may take it, and nobody else looks for it.
+        // Relaxed: threads that may take `shared` have done so before it is given up, and other threads look
+        // for it only after that.
         self.0.store(null_mut(), Ordering::Relaxed);
         true
     }

@@ -31,8 +31,8 @@ use crate::thread::site::SiteRef;
 pub(crate) const DEPTH_MAX: u8 = 8;
 /// Frames of the largest pool in which the stack is looked at for each hit that is noted.
 const SMALL_POOL: u32 = 8192;
-/// In larger ones, the pages of which one is sampled. The sample of the automatic manager, which has a lower
-/// rate there and draws by the same bits, is part of it.
+/// In larger pools, hits on one page in this many are sampled; a power of two. The sample of the automatic
+/// manager, which has a lower rate there and draws by the same bits, is part of it.
 const RATE: u64 = 8;
 
 const WORD: usize = size_of::<usize>();
@@ -84,7 +84,7 @@ impl StackContexts {
     }
 }
 
-/// Whether walks lead anywhere.
+/// Whether a walk finds the callers of this crate's functions; if not, why.
 pub(crate) fn check() -> Result<(), NoStacks> {
     if !IS_KNOWN {
         return Err(NoStacks::Platform);
