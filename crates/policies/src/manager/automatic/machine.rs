@@ -18,7 +18,9 @@ use super::rank::held::{Frame, Held, UNSAMPLED};
 #[cfg(test)]
 mod tests;
 
-/// Samples looked at a miss while every page is one: a round of all samples takes half a turnover.
+/// Samples whose age is looked at with each miss while every page is sampled; where one page in `n` is, an
+/// `n`th of that. A tenant has at most four samples a frame, so a round of them takes at most half a
+/// turnover.
 const LOOKS_PER_MISS: u32 = 8;
 /// Frames for each class of a stream: classes then need 5 bytes a frame.
 const FRAMES_PER_CLASS: u32 = 128;
@@ -38,7 +40,7 @@ pub(super) struct Machine {
     tuning: Tuning,
     now: u32,
     made_for: u32,
-    /// Uses of a page, from the second on, that follow within this time are one.
+    /// A use of a page within this time of the one before is not counted, if the page was used twice already.
     repeat_time: u32,
     /// Looks at samples that are due, times their rate.
     looks_due: u32,
@@ -112,7 +114,7 @@ impl Machine {
         sample
     }
 
-    /// The page in `frame`, one of the sample, is used, which `stream` had used last.
+    /// The sampled page in `frame` is used. `stream` is the one that had used it last.
     #[inline(never)]
     fn learn_of(&mut self, frame: u32, stream: u16, access: SampledAccess) {
         let rates = self.rates();
@@ -129,10 +131,10 @@ impl Machine {
         }
     }
 
-    /// With the first question: whom to trust before the shadows differ. Values tell pages apart by stream,
-    /// and where there is only one, or each leaves its pages to the next, they know no more than ARC does;
-    /// ARC knows no more than LRU where hardly a page has been used twice. Where most have, that tells
-    /// little, nor do streams.
+    /// When the first victim is asked for: decides which expert to trust before the shadows differ. Values
+    /// tell pages apart by stream: where there is only one stream, or each leaves its pages to the next, they
+    /// know no more than ARC. Where hardly a page has been used twice, ARC knows no more than LRU. Where most
+    /// pages have been, neither that nor their stream tells much, so LRU is trusted.
     fn decide_first(&mut self) {
         if !std::mem::take(&mut self.is_undecided) {
             return;
@@ -226,9 +228,9 @@ impl Machine {
         self.numbers.find(frame.0).is_some_and(|frame| self.own().contains(&frame))
     }
 
-    /// Which of `frames` goes, if their pages are all that may go: the one worth least, or `candidate` where
-    /// LRU has the largest share of the cache. Where ARC has, values tell the same pages apart, those used
-    /// once.
+    /// Which of `frames` goes, if only their pages may: the one worth least, or `candidate` where LRU has the
+    /// largest share of the cache. Where ARC has it, values stand in for ARC: they, too, tell pages used once
+    /// from others.
     pub fn least_of(
         &mut self,
         frames: impl Iterator<Item = FrameId>,
@@ -300,7 +302,9 @@ impl Manager for Machine {
         let stream = self.streams.find(access.context, access.file, now);
         self.streams[stream].hits += 1;
         let Some(&Frame { used: before, sample, .. }) = self.held.get(frame) else { return };
-        // As for samples, which classes are learned from. While every page is sampled, the shadows choose.
+        // A sample ignores repeated uses, and classes learn from samples: so a page is valued by the same
+        // kind as it is learned in. While every page is sampled, the shadows choose, and this does not
+        // matter.
         let is_repeated = before.twice && now.wrapping_sub(before.time) < self.repeat_time;
         if is_repeated && !access.creates && !self.rates().are_complete() {
             return;
@@ -346,7 +350,7 @@ impl Manager for Machine {
         let (leader, capacity) = (self.leader(), self.capacity());
         let busy = &mut |number| busy(FrameId(self.numbers.frame(number)));
         let choice = match leader {
-            // What the shadow of a page's part does not hold.
+            // A page that the shadow of its part's expert does not hold.
             _ if is_complete => self.miniatures.leftover(busy).unwrap_or(number),
             Expert::Lru => number,
             Expert::Arc => self.held.least_by_arc(number, self.miniatures.arc.once_share(capacity), busy),
@@ -383,13 +387,14 @@ impl Manager for Machine {
         }
     }
 
-    /// That the page came back is what its sample, and the shadows, learn from; the stream that used it last
-    /// is answerable for the mistake.
+    /// The stream that used the page last answers for the mistake. Samples and shadows learn from the page's
+    /// return itself, when it comes in.
     fn placeholder_used(&mut self, missing: &Access, _placeholder: FrameId) {
         if let Some(departed) = self.departed.find(missing.page).filter(|_| !missing.creates) {
-            // A page that was used before values came to act may have gone by another's choice. While every
-            // page is sampled such mistakes count: they keep a stream for which LRU is best from following
-            // values again and again, when these are hardly ahead.
+            // A page that was last used before values led may have gone by another expert's choice, which is
+            // not the stream's mistake. While every page is sampled it counts all the same: otherwise a
+            // stream for which LRU is best would follow values again and again, whenever they are barely
+            // ahead.
             let is_by_value = self.miniatures.shares.leads_since(Expert::Value, departed.time);
             self.streams.mistaken(departed.stream, is_by_value || self.rates().are_complete());
         }

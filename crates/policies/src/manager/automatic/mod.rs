@@ -22,19 +22,22 @@ use numbers::Numbers;
 pub use shared::SharedLearning;
 pub use tuning::{Tuning, TuningConstant};
 
-/// Events that are kept until it shows whether the tenant is to have a machine: as many as a stream has
-/// before it has classes of its own, several times over.
+/// Events kept before it is decided whether the tenant gets a machine: several times the accesses after which
+/// a stream gets classes of its own.
 const EVENTS_MAX: usize = 64;
 /// Pages from which on a tenant in a larger pool has a machine: as many as make one cost less than 300 bytes
 /// a page. Below, there is little to choose from, and nearly all samples would be of pages that left.
 const PAGES_MIN: u32 = 32;
-/// The share of that below which it loses the machine again, and of the pages that a machine is made for
-/// below which it gets a lesser one.
+/// One part in this many. A tenant loses its machine below that share of [`PAGES_MIN`], gets a smaller one
+/// below that share of the pages that its machine is made for, and never counts as having few pages if it has
+/// that share of the pool.
 const FEW_SHARE: u32 = 4;
-/// Pages from which on a tenant that had few has a machine although it was not asked: frames are free.
+/// Pages from which on a tenant that had few gets a machine even if no victim was asked for. That happens
+/// while the pool has free frames.
 const MANY: u32 = 4 * PAGES_MIN;
-/// Pages of a tenant up to which its machine is made anew for about as many. To make one for more would hold
-/// up whoever waits for a decision; such a tenant has one that is made for all frames.
+/// Pages of a tenant up to which its machine is made anew for about as many. To refit larger machines again
+/// and again would hold up whoever waits for a decision, so a tenant with more pages has a machine for all
+/// frames.
 const REFITTED_MAX: u32 = 8192;
 
 /// How the automatic manager decides.
@@ -108,7 +111,7 @@ enum State {
 ///
 /// A machine is made anew, in time proportional to the pages held, when the tenant is to give up a page and
 /// holds more than twice as many as its machine is made for, or less than a quarter and no more than 8,192.
-/// It learns anew then. One for more than 8,192 pages is made for all frames of the pool, and stays.
+/// It learns anew then. A machine for more than 8,192 pages is made for all frames of the pool.
 pub struct Automatic {
     recipe: Recipe,
     /// What it learns together with others as long as it has few pages.
@@ -204,14 +207,13 @@ impl Automatic {
         self.start_anew(&blocks);
     }
 
-    /// Whether a tenant with that many `pages` has few, of which `few` is the number for the case that those
-    /// are not much of the pool.
+    /// Whether `pages` are few: fewer than `few`, and less than a [share](FEW_SHARE) of the pool.
     fn are_few(&self, pages: u32, few: u32) -> bool {
         pages < few && pages < self.recipe.pool_frames / FEW_SHARE
     }
 
-    /// The tenant is to give up a page: it is time to see whether what it has is made for as many as it
-    /// holds.
+    /// Called before the tenant gives up a page. Makes the machine anew, or the first one, if what the tenant
+    /// has does not fit the number of its pages.
     fn fit(&mut self, look: &dyn Look) {
         if matches!(self.state, State::Waiting(_)) {
             self.end_wait(true);
@@ -273,7 +275,8 @@ fn blocks_after(events: &[Event]) -> Vec<Block> {
 }
 
 impl Drop for Automatic {
-    /// Its frames may be those of another that learns together with the same ones.
+    /// Takes the blocks out of the shared machine, since their frames may next hold blocks of another tenant
+    /// that shares it.
     fn drop(&mut self) {
         match &self.state {
             State::Waiting(events) => self.leave_shared(&blocks_after(events)),

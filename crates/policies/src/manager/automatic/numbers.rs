@@ -1,17 +1,18 @@
 //! Numbers of a tenant's frames among its own, for tables that are as long as it has frames.
 //!
-//! A tenant that has a quarter of the pool's frames or more, half when they are numbered anew, counts them as
-//! the pool does. One whose frames lie scattered
-//! among others' numbers them by itself, and finds the number by a hash: 9 to 17 bytes a frame.
+//! A tenant with at least a quarter of the pool's frames, or half when they are numbered anew, uses the
+//! pool's numbers. A tenant whose frames lie scattered among those of others has numbers of its own, and
+//! finds them by a hash: 9 to 17 bytes a frame.
 
 use crate::list::push;
 use crate::slot_index::SlotIndex;
 
-/// The frames, of as many numbers, from which on a tenant's lie scattered.
+/// A tenant's frames lie scattered once one has a number more than this many times as large as the tenant has
+/// frames.
 const SPREAD: u32 = 4;
 /// The same for a tenant whose frames are numbered anew, with all of them at hand.
 const SPREAD_AT_ONCE: u32 = 2;
-/// Numbers for which that is no question.
+/// Frames below this number never count as scattered: tables up to there are small.
 const NUMBERS_MIN: u32 = 256;
 
 /// The numbers.
@@ -19,7 +20,8 @@ const NUMBERS_MIN: u32 = 256;
 pub(super) struct Numbers {
     /// None while frames are counted as by the pool.
     own: Option<Scattered>,
-    /// The most frames that the tenant has held, or holds by the time that all it has have numbers.
+    /// The most frames that the tenant has held at once, about; while frames are numbered anew, how many will
+    /// have a number.
     expected: u32,
 }
 
@@ -103,8 +105,8 @@ impl Numbers {
         let number = own.index.remove(u64::from(frame), |number| u64::from(own.frames[number as usize]))?;
         push(&mut own.free, number);
         if own.index.len() == 0 {
-            // It may come to hold as many again, in no order, and they do not lie scattered before they are
-            // all there.
+            // The tenant may come to hold as many frames again, in any order. They must not count as
+            // scattered merely because only the first of them have come.
             self.expected = self.expected.max(own.frames.len() as u32);
             self.own = None;
         }

@@ -22,7 +22,8 @@ use crate::manager::Manager;
 pub struct SharedLearning(Arc<Mutex<Option<Box<Machine>>>>);
 
 impl SharedLearning {
-    /// A manager's panic leaves it as it is.
+    /// A manager that panicked while it held the lock does not stop the others: the lock's poisoning is
+    /// ignored.
     fn lock(&self) -> MutexGuard<'_, Option<Box<Machine>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -57,7 +58,8 @@ impl SharedLearning {
         }
     }
 
-    /// Which of the tenant's `frames` goes: `candidate`, unless values lead.
+    /// Which of the tenant's `frames` goes: the one worth least, or `candidate` where LRU has the largest
+    /// share.
     pub(super) fn least_of(
         &self,
         frames: impl Iterator<Item = FrameId>,

@@ -54,8 +54,9 @@ macro_rules! tuning {
 }
 
 tuning! {
-    /// Time that passes with a miss, in hits; at least 1. With 1, where most accesses hit, a page's age says
-    /// how often others were used; with many, no two ages are told apart there.
+    /// The time that a miss takes, where a hit takes 1; at least 1. Only misses compete for frames. But where
+    /// nearly all accesses hit, a large value gives all pages used between two misses nearly the same age,
+    /// and a value of 1 makes ages count hits alone.
     time_per_miss: u32 = 8,
     /// Sampled pages remembered for each that the cache can hold; at least 1. A loop longer than that is not
     /// seen as one. A sample costs 60 bytes; so small pools remember a page a frame and 5,120 at most.
@@ -63,11 +64,11 @@ tuning! {
     /// Frames of the largest pool in which every page is sampled. The miniatures are exact where there are
     /// few accesses to choose by; a hit on a sampled page costs four times one on another.
     small_pool: u32 = 4095,
-    /// Within how many turnovers a page is used again that would stay under any policy: the first of the
-    /// intervals at which kinds begin; the others are 8 and 32 times as long.
+    /// The interval, in turnovers, below which a page that is used again would stay under any policy. It
+    /// divides the first two kinds of pages used again; the further bounds are 8 and 32 times as long.
     soon_turnovers: f32 = 1.0 / 16.0,
-    /// Pages of the tenant's that a class is presumed to have seen, and a quarter of those that the tenant's
-    /// classes are presumed to have.
+    /// The weight, in pages, of what a stream's class presumes before it has evidence. What the tenant's
+    /// classes presume weighs four times as much.
     prior_pages: f32 = 1.0,
     /// How many times as much as a page that was read one with new contents is presumed to be worth, until
     /// it is used. Few traces say which accesses create; values from 1 to 8 were tried on an external sort
@@ -77,30 +78,32 @@ tuning! {
     /// to be trusted. Where nothing comes back, that ARC prefers what was used twice is a guess, and LRU is
     /// not worse than any.
     first_reuse_share: f32 = 1.0 / 16.0,
-    /// The share from which on ARC is not: where most pages come back, that one was used twice tells little.
-    /// Values are trusted below half of it.
+    /// The share from which on ARC is not trusted: where most pages come back, it tells little that a page
+    /// was used twice. Values are trusted below half of this share.
     first_reuse_end: f32 = 0.5,
-    /// The regret with which values begin while nothing speaks for them, in distances; ARC with three
-    /// quarters of it, and LRU with a third where something speaks for another.
+    /// The regret with which values begin unless something speaks for them, in distances. ARC begins with
+    /// three quarters of it, and LRU with a third if something speaks for another expert.
     prior_regret: f32 = 0.2,
-    /// By which part of a distance in regret the share of an expert falls by e.
+    /// The share of an expert falls by the factor e with each 1/`share_rate` of a distance in regret.
     share_rate: f32 = 32.0,
     /// The least distance of two experts, as a share of the pages that a shadow holds. Where both hold nearly
     /// the same, and in a sample, single misses are chance.
     distance_min_share: f32 = 1.0 / 8.0,
-    /// The share of the pages that the cache holds by which a stream has to go on in order before it counts
-    /// as going round. It goes through more than all of them in a pass.
+    /// The run of pages used again in order from which on a stream counts as going round, as a share of the
+    /// pages that the cache holds. A loop that LRU misses has more pages than the cache, so one pass suffices
+    /// for such a run.
     run_share: f32 = 0.25,
-    /// The share of the pages of a stream that goes round, of those that are not young, that may stay unused
-    /// for its pages to be valued by their turn.
+    /// Of the pages of a stream that goes round and that are not young, the largest share that may stay
+    /// unused if its pages are to be valued by their turn.
     out_of_turn_share: f32 = 0.1,
-    /// What a stray is worth when it is used, times a turnover. A page just used of a loop that just does not
-    /// fit is worth half of 16, since its turn comes after an eighth of a turnover: a stray goes before such
-    /// a page once one frame in 256 might have been replaced.
+    /// What a stray is worth when it is used, in hits per turnover; its value falls to 0 within 1/128 of a
+    /// turnover. In a loop that just does not fit the cache but mostly hits, the turn of a page comes an
+    /// eighth of a turnover after its use, so a page just used is worth 8. With 16, a stray goes before such
+    /// a page after 1/256 of a turnover.
     stray_value: f32 = 16.0,
-    /// The share of a stream's overrules that must be right for it to keep its say. Pages used at random come
-    /// back in either order, so that a half is no fault, and a page that loops returns before one that is not
-    /// used.
+    /// The share of a stream's overrules that must be right for it to keep its say. It is low because
+    /// mistakes are no proof of a fault: of two pages used at random, either may come back first; and a page
+    /// of a loop that was given up comes back before one that stays and is never used.
     right_share: f32 = 0.1,
 }
 

@@ -38,7 +38,7 @@ pub(crate) struct Arc {
     lists: [List; 5],
     /// The size that T1 is to have, "p" in the paper.
     target: f32,
-    /// Of the pages used once, and of the others: when the one dropped last had been used last, if one was.
+    /// For pages used once, and for the others: the last use of the page that was dropped last, if any was.
     dropped: [Option<u32>; 2],
 }
 
@@ -53,8 +53,8 @@ impl Arc {
         self.target / capacity as f32
     }
 
-    /// Whether it would remember, as resident or by a ghost, a page used last at `last`, once or `twice`: one
-    /// used later than those dropped.
+    /// Whether ARC would remember a page, resident or as a ghost, that was used last at `last`, once or
+    /// `twice`. It would if that was after the last use of the page dropped last.
     pub fn remembers(&self, twice: bool, last: u32) -> bool {
         self.dropped[usize::from(twice)].is_none_or(|dropped| last.wrapping_sub(dropped) as i32 > 0)
     }

@@ -11,13 +11,14 @@ const LEFTOVERS_TRIED: usize = 16;
 /// What the shadows hold of the samples, whose sets of shadows the caller keeps. 1,200 bytes, and 8 a frame,
 /// while frames are listed.
 pub(crate) struct Holdings {
-    /// How many pages each set of shadows holds, modulo 2^32 for the empty set: pages come and go unheld, and
-    /// are not counted then.
+    /// By set of shadows: how many pages exactly these hold. The entry of the empty set has no meaning and
+    /// may wrap: pages that come or go while no shadow holds them are not counted.
     counts: [u32; Shadows::SETS],
     /// Frames to be listed at most; none are where that is 0.
     frames_max: u32,
-    /// The frames with pages that no shadow holds, then by set of shadows, but for that of all, and part;
-    /// each list in the order in which pages came to be so.
+    /// First the frames with pages that no shadow holds; then, by set of shadows and part, those with pages
+    /// that some hold. Pages that all hold are not listed. Each list is in the order in which frames entered
+    /// it.
     lists: Vec<List>,
     links: Links,
 }
@@ -58,7 +59,7 @@ impl Holdings {
         }
     }
 
-    /// A page is in `frame` from now on, or was so while it was not remembered.
+    /// `page` is in `frame` from now on, or was already and has a sample again only now.
     #[inline]
     pub fn settle(&mut self, page: &Shadowed, frame: u32) {
         if self.links.is_linked(frame) {

@@ -1,14 +1,16 @@
 //! Three caches in miniature over the sampled pages.
 //!
-//! Over a sample run miniatures of the cache (Waldspurger, Saemundsson, Ahmad, Park, "Cache Modeling and
-//! Optimization using Miniature Simulations", USENIX ATC '17): by LRU, by ARC, and by value. What one misses
-//! and another does not is what following the other is worth. Each holds as many pages as the cache holds of
-//! the sample. With a fixed number, of a working set that just fits the cache more would be drawn in half of
-//! all cases, and LRU's miniature would miss every page of a loop that LRU keeps.
+//! Miniatures of the cache run over a sample of the pages (Waldspurger, Saemundsson, Ahmad, Park, "Cache
+//! Modeling and Optimization using Miniature Simulations", USENIX ATC '17): one by LRU, one by ARC, one by
+//! value. What one misses and another does not is what following the other is worth.
 //!
-//! While every page is sampled, the shadows are as large as the cache, and the cache holds of each part of
-//! the pages what the shadow of the part's expert does: it gives up what that does not hold
-//! ([`Miniatures::leftover`]).
+//! Each holds as many pages as the cache holds of the sample, and not a fixed number. Of a working set that
+//! just fits the cache, the sample has more pages than a fixed number in half of all cases. LRU's miniature
+//! would then miss every page of a loop that LRU keeps.
+//!
+//! While every page is sampled, the shadows are as large as the cache. The pages are then divided into parts,
+//! and of each part the cache holds what the shadow of the part's expert holds: its victims are pages that
+//! this shadow does not hold ([`Miniatures::leftover`]).
 
 use super::arc::{Arc, Place};
 use super::experts::Expert;
@@ -32,7 +34,7 @@ pub(crate) struct Miniatures {
     pub arc: Arc,
     by_value: ByValue,
     pub shares: Shares,
-    /// Whether the shares of the cache are those by all that was learned.
+    /// Whether the shares are up to date with the experts' regret.
     pub is_divided: bool,
 }
 
@@ -69,9 +71,9 @@ impl Miniatures {
         self.pages.holdings.leftover(&self.shares, busy)
     }
 
-    /// A page is used that every shadow holds, and none has to give up another for it: most of those in
-    /// memory. Otherwise returns false, and does nothing. Uses of a page known to ARC as used twice within
-    /// `repeat_time` are one: another changes next to nothing.
+    /// The short way for a page that every shadow holds, if none has to give up another page: most hits are
+    /// of that kind. Otherwise does nothing and returns false. A use of a page in ARC's T2 within
+    /// `repeat_time` of the last one is ignored, since it would change next to nothing.
     #[inline]
     pub fn use_held(&mut self, access: &SampledAccess, repeat_time: u32, streams: &mut Streams) -> bool {
         let slot = access.slot;

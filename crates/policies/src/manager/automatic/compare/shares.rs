@@ -3,10 +3,10 @@
 //! An expert's *regret* is by how many misses its shadow cache is behind the best one's. A change from one to
 //! the other costs at most a miss for each page that the one holds and the other does not: their *distance*.
 //! With each 1/[rate](Tuning::share_rate) of that distance in regret a share falls by the factor e, as in
-//! Blum, Burch, "On-line Learning and the Metrical Task System Problem", Machine Learning 39, 2000, where it
-//! is shown that this loses little to the best expert even if the experts take turns. For that, an expert
-//! that was wrong for long has to return: regret ends at [three times](REGRET_MAX) the distance, and at a
-//! miss for each page that the cache can hold.
+//! Blum, Burch, "On-line Learning and the Metrical Task System Problem", Machine Learning 39, 2000. They show
+//! that this loses little to the best expert even if the experts take turns at being best. For that, an
+//! expert that was wrong for long must be able to return. So regret is at most [three times](REGRET_MAX) the
+//! distance, and at most a miss for each page that the cache can hold.
 //!
 //! Pages belong to *parts* by hash, and parts to experts. A part is a cache in miniature, run by its expert:
 //! together they hit as often as each expert's share of the cache hits under it. When a share grows by a
@@ -95,7 +95,8 @@ impl Shares {
     }
 
     /// Something speaks for `expert` before there is any regret: it begins with most of the cache, and LRU
-    /// with most of the rest. The more an expert presumes, the more is asked of it.
+    /// with most of the rest. ARC begins with more regret than LRU, and values with more than ARC, because
+    /// they presume more.
     pub fn trust(&mut self, expert: Expert) {
         self.prior = [1.0 / 3.0, 3.0 / 4.0, 1.0].map(|share| share * self.prior_regret);
         self.prior[expert as usize] = 0.0;

@@ -2,8 +2,8 @@
 //!
 //! A page that returns is thereby told from one that is new, a wrong overrule is charged to the stream that
 //! caused it, and ARC's ghosts need no lists. A table of lines of eight entries, 64 bytes each; the entry
-//! used longest ago makes room. A page is recognised by 16 bits besides its line: one that never left is
-//! taken for another once in 8,000.
+//! used longest ago makes room. A page is recognised by 15 bits of its hash besides its line: where a line is
+//! full, a page that never left is taken for one of its eight once in 4,096.
 
 use crate::ids::PageId;
 use crate::random::mix64;
@@ -48,7 +48,8 @@ impl Line {
     /// The place with `mark`.
     #[inline]
     fn find(&self, mark: u16) -> Option<usize> {
-        // Four at once. Of a word with a lane that is 0, the lowest such lane is told rightly.
+        // Compares four marks at once. The borrow of a lane that is 0 may flag lanes above it by mistake, but
+        // the lowest lane flagged is right.
         let found = self.marks.map(|marks| {
             let differing = marks ^ (u64::from(mark) * EACH_LANE);
             differing.wrapping_sub(EACH_LANE) & !differing & (EACH_LANE << (u16::BITS - 1))

@@ -1,14 +1,17 @@
 //! How long after an access its page is used again, learned per class of accesses.
 //!
 //! A class counts, by age, the sampled pages that were used again, those that were forgotten unused, and
-//! those still waiting. The hazard of an age, the share of pages used again among those that reached it, is
-//! shrunk towards the class of the tenant's pages of the same kind, so that a class with little evidence
-//! decides like all others; that one's is shrunk towards the kind of the next longer intervals, and the
-//! longest towards new pages, since both come back only after what no policy would have kept. (A loop that
-//! begins to hit passes from kind to kind as its intervals, in misses, become shorter. If a new kind started
-//! from nothing, its pages would be kept, and others given up just before their use.) Pages that are new or
-//! were used again soon are presumed to lose value with age instead, as under LRU; so are pages created,
-//! which are written to be read, and presumed to be [worth more](Tuning::created_worth) until they are.
+//! those still waiting. The hazard of an age is the share of pages used again among those that reached it.
+//!
+//! The hazard of a stream's class is shrunk towards that of all the tenant's pages of the same kind, so that
+//! a class with little evidence decides as its tenant does. The hazard of a tenant's kind is shrunk towards
+//! that of the kind with the next longer intervals: a loop that begins to hit passes from kind to kind as its
+//! intervals become shorter, and if the new kind started from nothing, its pages would be kept and others
+//! given up just before their use. The kind of the longest intervals is shrunk towards new pages, since both
+//! come back only after longer than any policy would have kept them. Pages that are new or were used again
+//! soon are presumed to lose value with age instead, as under LRU. So are pages created, which are presumed
+//! to be [worth more](Tuning::created_worth) until they are used, because what is written is written to be
+//! read.
 //!
 //! A page is worth what it can earn per time that it occupies a frame: over all ages at which one could give
 //! it up, the best ratio of expected hits to expected time from its present age on. Older is thereby worse
@@ -39,24 +42,24 @@ pub(crate) const NEW: u8 = 0;
 const SOON: u8 = 1;
 /// The kind of a page used again after the longest of them.
 pub(crate) const LONGEST: u8 = 4;
-/// The kind of a page that is new to a stream that goes round, until it is used again and not soon. Those of
-/// all streams are in the tenant's class.
+/// The kind of a page that is new to a stream that goes round, until the page is used again after a while.
+/// The strays of all streams are in the tenant's class.
 pub(crate) const STRAY: u8 = 5;
 /// The kind of a page that was given new contents, until it is used again.
 pub(crate) const CREATED: u8 = 6;
-/// The intervals at which the further kinds begin, to [the first](Tuning::soon_turnovers): pages that stay
-/// under any policy, under most, only if they are chosen well, and not without great luck.
+/// The intervals at which the kinds after [`SOON`] begin, in multiples of [the
+/// first](Tuning::soon_turnovers). Pages with intervals below these would stay under any policy, under most,
+/// and only if chosen well; those beyond the last hardly ever.
 const KIND_BOUNDS: [f32; LONGEST as usize - 1] = [1.0, 8.0, 32.0];
-/// Pages that the tenant's classes are presumed to have seen, to those that a stream's are: the prior of all
-/// outweighs more evidence.
+/// How many times as much the prior of a tenant's class weighs as that of a stream's class.
 const TENANT_PRIOR: f32 = 4.0;
 
 /// Ages told apart: four buckets an octave over ten octaves.
 const BUCKETS: usize = 40;
 /// Buckets an octave, as a power of two.
 const PER_OCTAVE_BITS: u32 = 2;
-/// Ages below this part of the time in which all frames are replaced are one bucket. The oldest bucket then
-/// begins at 32 turnovers, beyond what samples reach.
+/// The unit of age is this part of a turnover, the time in which all frames are replaced. The first octave of
+/// buckets ends at one unit, and the oldest bucket begins at 28 turnovers, beyond what samples reach.
 const UNITS_PER_TURNOVER: f32 = 32.0;
 /// The hazard of a bucket before anything is known. Any constant gives LRU's order, since buckets widen with
 /// age.
@@ -109,7 +112,7 @@ impl Counts {
         self.new_pages > NEW_PAGES_MIN && self.new_pages > NEW_SHARE * self.ended_pages
     }
 
-    /// All evidence is worked in. It ages once it is more than that of `memory_pages`.
+    /// Marks all evidence as worked in. Halves it if more than `memory_pages` ended pages were not young.
     fn forget(&mut self, memory_pages: f32) {
         self.new_pages = 0.0;
         if self.ended_old_pages > memory_pages {
@@ -159,7 +162,8 @@ pub(crate) type Values = [f32; BUCKETS + 1];
 pub(crate) struct Classes {
     counts: Vec<Counts>,
     values: Vec<Values>,
-    /// The class whose values count: itself, or [`UNLEARNED`] while it has no say.
+    /// By class: the class whose values its pages have. That is the class itself, its stream's class of pages
+    /// in turn while the stream goes round, or [`UNLEARNED`] while the stream has no say.
     valued_as: Vec<ClassId>,
     /// Hazards of the tenant's classes.
     hazards: [[f32; BUCKETS]; KINDS],
@@ -179,8 +183,8 @@ pub(crate) struct Classes {
     prior_pages: f32,
     /// The hazard of pages created, of whatever age, before anything is known.
     created_hazard: f32,
-    /// The share of a stream's pages, of those that are not young, that must have been used again for the
-    /// stream to be taken for a loop while they come back in turn.
+    /// Of the pages of a stream that goes round and that are not young, the share that must have been used
+    /// again for the pages to be valued by their turn.
     in_turn_share: f32,
 }
 
@@ -234,7 +238,8 @@ impl Classes {
         interval < self.kind_ages[0]
     }
 
-    /// A class that knows what the tenant's class of `kind` knows; none if there are as many as there may be.
+    /// Adds a class that starts with the values of the tenant's class of `kind`. None if there are as many as
+    /// there may be.
     pub fn add(&mut self, kind: u8) -> Option<ClassId> {
         let class = match self.free.pop() {
             Some(class) => class,
@@ -258,7 +263,8 @@ impl Classes {
         self.valued_as[usize::from(class)] = valued_as;
     }
 
-    /// What pages of `class` are worth; it must be one that never learns.
+    /// Sets what pages of `class` are worth. No sample may count in `class`, or its values would be worked
+    /// out anew.
     pub fn set_values(&mut self, class: ClassId, values: Values) {
         self.values[usize::from(class)] = values;
     }
@@ -344,9 +350,10 @@ impl Classes {
         sum
     }
 
-    /// What the pages of a stream are worth that come back in turn, a `period` after their last use; none
-    /// unless nearly all those of its `classes` do. The nearer its turn, the more a page is worth; one whose
-    /// turn is over was left out, and nothing is known of it.
+    /// What the pages of a stream are worth whose turn comes a `period` after their last use. None unless
+    /// nearly all pages of its `classes` come back. A page is worth the share of pages that come back over
+    /// the time until its turn, so the nearer its turn, the more. If its turn is over, it was left out, and
+    /// nothing is known of it: it is worth what the prior says.
     pub fn values_in_turn(&self, classes: impl Iterator<Item = ClassId>, period: u32) -> Option<Values> {
         let turn = self.bucket(period).min(BUCKETS - 2);
         let over = turn + 2;
@@ -474,7 +481,7 @@ fn lesser(one: f32, other: f32) -> f32 {
     if other < one { other } else { one }
 }
 
-/// The lower bound of a bucket, in units from 1.
+/// The lower bound of a bucket, in [units](UNITS_PER_TURNOVER), counted from 1.
 fn bound(bucket: usize) -> f32 {
     f32::from_bits((bucket as u32 + (127 << PER_OCTAVE_BITS)) << (23 - PER_OCTAVE_BITS))
 }

@@ -1,8 +1,8 @@
 //! The pages learned from: a sample by hash, remembered well beyond their eviction.
 //!
-//! A page's last access is remembered for as long as its frame time allows to learn loops of about four times
-//! the cache. What the shadow caches keep of a page lies in its sample, too, where an access finds it at no
-//! cost; which sample is forgotten for another is theirs to say.
+//! About four times as many sampled pages are remembered as the cache holds of the sample, so that loops up
+//! to that length are learned. What the shadow caches keep of a page lies in its sample, too, where an access
+//! finds it at no cost. LRU's shadow says which sample is forgotten for another.
 
 use super::intervals::{ClassId, Classes, NONE};
 use super::streams::Streams;
@@ -84,7 +84,7 @@ pub(crate) struct Sample<S> {
     pub stream: u16,
     /// The bucket it is counted as waiting in.
     pub bucket: u8,
-    /// Whether the access for which the page is to come in has been counted.
+    /// Whether the access that the page is about to be loaded for has been counted already.
     pub ahead: bool,
 }
 
@@ -134,7 +134,8 @@ impl<S> Sample<S> {
         streams.class(stream, kind)
     }
 
-    /// The page is `age` old, which is in `bucket`: one that is not used again counts as such.
+    /// The page's age has come to be in `bucket`. Its class counts it there, so that pages that are never
+    /// used again lower the hazard of the ages that they reach.
     #[inline]
     pub fn wait_on(&mut self, bucket: usize, classes: &mut Classes) {
         // Which samples are learned from follows no pattern: one branch for both.
@@ -233,13 +234,13 @@ impl<S: Copy + Default> Samples<S> {
         self.index.touch(page.0)
     }
 
-    /// The access for which the page of `slot` is to come in has been counted.
+    /// The access that the page of `slot` is about to be loaded for has been counted.
     pub fn count_ahead(&mut self, slot: u32) {
         self[slot].ahead = true;
         self.latest_ahead = slot;
     }
 
-    /// Whether the access for which the page of `slot` is to come in was counted ahead; not if that is
+    /// Whether the access that the page of `slot` is about to be loaded for was counted ahead. False for
     /// [`NIL`].
     pub fn is_counted_ahead(&self, slot: u32) -> bool {
         self.samples.get(slot as usize).is_some_and(|sample| sample.ahead)

@@ -6,18 +6,19 @@
 //! among the latest.
 //!
 //! While a stream goes round ([`turns`](super::turns)), its pages are valued by the time until their turn,
-//! whatever their kind. A page that is new to it then has no turn yet. It is a *stray* until it comes back
-//! after a while: kept for a moment, because it may be used several times in a row, and then the first to go.
-//! So pages whose turns are known do not make room for one of which nothing is known, and what a loop grows
-//! by is known when it comes for the second time.
+//! whatever their kind. A page that is new to such a stream has no turn yet. It is a *stray* until it comes
+//! back after a while: it is kept for a moment, because it may be used several times in a row, and then is
+//! the first to go. So a page whose turn is known does not make room for one of which nothing is known. If
+//! the loop has grown by the stray, its turn is known from its second use on.
 //!
 //! A stream is answerable for the pages it used last: where giving them up keeps being wrong, it loses its
 //! classes' say for a while, and its pages lose value with age as under LRU; other streams keep theirs. The
-//! shadow cache by value may hit where the cache itself does not: in a sample the page worth least is found,
-//! and among many more it is looked for. That a page came back soon is not yet a fault. In a loop the pages
-//! that are given up all come back, and pages that nobody uses again stay, because others are kept in their
-//! place that LRU would not have. So where not every page is sampled, hits of the cache itself on sampled
-//! pages that LRU's shadow does not hold make up for mistakes.
+//! shadow cache by value is not evidence enough: it finds the page worth least of a small sample, while the
+//! cache has to look for one among many more, so the shadow may hit where the cache does not.
+//!
+//! That a page came back soon after it was given up is not yet a fault. In a loop all pages that are given up
+//! come back, while others stay and are hit that LRU would not have kept. So where not every page is sampled,
+//! the cache's own hits on sampled pages that LRU's shadow does not hold make up for mistakes.
 
 use super::intervals::{CREATED, ClassId, Classes, KINDS, LONGEST, NEW, NONE, STRAY, UNLEARNED};
 use super::turns::{RUN_MIN, Turns};
@@ -116,7 +117,8 @@ impl Stream {
         self.hits + self.misses - self.labelled
     }
 
-    /// Whether a page of which nothing is known is not of its loop, since those would be remembered.
+    /// Whether a page of which nothing is remembered counts as a stray. It does while the stream goes round,
+    /// unless a pass takes so long that pages of the loop may have been forgotten.
     fn has_strays(&self, classes: &Classes) -> bool {
         let period = self.turns.period().filter(|_| self.round != NONE && !self.is_revoked());
         period.is_some_and(|period| classes.kind(period) != LONGEST)
@@ -127,7 +129,7 @@ impl Stream {
         self.classes.into_iter().filter(|class| *class != NONE)
     }
 
-    /// Makes the pages of its classes worth what they are to be worth.
+    /// Sets by which class's values the pages of each of its classes are valued.
     fn set_values(&self, classes: &mut Classes) {
         for class in self.classes() {
             let valued_as = match self.round {
@@ -199,7 +201,7 @@ pub(crate) struct Streams {
     revoked_time: u32,
     /// Gains that a stream has at most, so that an old one does not excuse mistakes without end.
     gains_max: u32,
-    /// Wrong overrules of a verdict that cost a stream its say, at least.
+    /// The least number of wrong overrules in a verdict that costs a stream its say.
     wrong_min: u32,
     run_share: f32,
     /// Sampled pages used again: by the stream that had used them last, and by another.
@@ -402,8 +404,8 @@ impl Streams {
         stream.gains = (stream.gains + pages).min(self.gains_max);
     }
 
-    /// That a page of `stream` was given up against the ledger's advice was a mistake; `answers`: of a choice
-    /// by value. Unless gains make up for it, that counts.
+    /// Giving up a page of `stream` against the ledger's advice was a mistake. If the stream `answers` for
+    /// it, it counts as wrong unless a gain makes up for it.
     pub fn mistaken(&mut self, stream: u16, answers: bool) {
         let stream = &mut self.streams[usize::from(stream)];
         stream.mistakes += 1;

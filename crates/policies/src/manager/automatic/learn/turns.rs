@@ -13,16 +13,17 @@
 
 /// The least run that is enough: as much evidence as AMP asks for.
 pub(super) const RUN_MIN: u32 = 16;
-/// What a page out of turn takes away from the run. Each makes up to four: itself and its successor, then and
-/// when its turn comes; so a loop may have one such page in some thirty.
+/// What a page out of turn takes away from the run. One such page sets the run back up to four times: by
+/// itself and by its successor, at once and again a pass later. So a loop may have one page out of turn in
+/// some thirty.
 const SETBACK: u32 = RUN_MIN / 2;
-/// How much an interval may differ from the one before, as a share of it.
+/// An interval may differ from the period by one part in this many.
 const TOLERANCE_SHARE: u32 = 8;
 
 /// How a stream's pages come back.
 #[derive(Clone, Copy)]
 pub(crate) struct Turns {
-    /// How long the page that was used again in turn last had been unused.
+    /// How long the last page that was used again in turn had been unused before.
     period: u32,
     /// When the page that was used again last had been used before.
     previous: u32,

@@ -1,8 +1,8 @@
 //! Pages by class, each class in the order of last use, and the least valuable page of all.
 //!
-//! Pages of one class differ by age only, so the least valuable one of a class is at an end of its list, the
-//! oldest where values fall with age and the newest in a loop, or where values have a valley. A *hand* a
-//! class lies in that valley: it moves to a neighbour that is worth less, and to any page looked at that is.
+//! Pages of one class differ in age only. So the least valuable page of a class is the oldest where values
+//! fall with age, the newest in a loop, and otherwise lies in a valley of the values. Each class has a *hand*
+//! in that valley: it moves to a neighbour that is worth less, and to any page looked at that is.
 //!
 //! Values change slowly with age. So the least value of each class is remembered from when its pages were
 //! looked at last; a question looks at the class that seems to have the least page, and at a few others in
@@ -56,7 +56,8 @@ pub(crate) struct PagesByClass {
     /// By page: the class that lists it.
     class_of: Vec<ClassId>,
     by_class: Vec<Pages>,
-    /// By class: what its least page was worth when looked at last, or more; infinite if it has none.
+    /// By class: the value of the least page found when the class was looked at last, or of a lesser one
+    /// found since; infinite if the class has no page.
     least: Vec<f32>,
     /// The least of each [`BLOCK`] of these, with its class.
     least_of_block: Vec<Least>,
@@ -131,7 +132,7 @@ impl PagesByClass {
     }
 
     /// `page`, which is listed, is used now, and of `class` from now on.
-    // One of its callers for every hit, a small one.
+    // Inlined, since a small caller runs it with every hit.
     #[inline(always)]
     pub fn use_again(&mut self, page: u32, class: ClassId, classes: &Classes) {
         // Whether it was of that class before follows no pattern: one way for both.
@@ -185,7 +186,7 @@ impl PagesByClass {
 
     /// The least valuable page, about; none if no page is listed. `age` tells how long ago a page was used.
     pub fn least(&mut self, classes: &Classes, age: impl Fn(u32) -> u32) -> Option<u32> {
-        // Strays lose their value sooner than others.
+        // Looked at every time, since strays lose their value sooner than other pages.
         self.look(usize::from(STRAY), classes, &age);
         for _ in 0..REVIEWED {
             self.reviewed = if self.reviewed + 1 < self.by_class.len() { self.reviewed + 1 } else { 0 };
@@ -244,7 +245,7 @@ impl PagesByClass {
     pub fn consider(&mut self, page: u32, age: u32, bucket: usize, classes: &Classes) {
         let class = usize::from(self.class_of[page as usize]);
         let values = classes.values(class as ClassId);
-        // Between the bounds of a bucket lie no lower ones.
+        // Values within a bucket are interpolated, so none is lower than both at its bounds.
         let least = self.least[class];
         if values[bucket] >= least && values[bucket + 1] >= least {
             return;
@@ -286,7 +287,8 @@ impl PagesByClass {
                 assert_eq!(usize::from(self.class_of[page as usize]), class, "class of page {page}");
                 let last = last(page).expect("a listed page");
                 let since = before.map_or(0, |before| last.wrapping_sub(before) as i32);
-                // An access that is counted ahead is by a miss in the future, and others may come first.
+                // An access that is counted ahead has the time of the coming miss, `time_per_miss` after the
+                // clock. Accesses told before that miss follow it in the list, with earlier times.
                 let ahead = -(Tuning::default().time_per_miss as i32);
                 assert!(since >= ahead, "page {page} is older than the one before");
                 before = Some(last);

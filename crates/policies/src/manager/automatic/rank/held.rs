@@ -155,7 +155,8 @@ impl Held {
         self.insert(frame, sample, LastUse { time, stream, kind, twice: false }, streams);
     }
 
-    /// The page of least value; if it is in use, one of those used right before and after it.
+    /// The page of least value, about. If it is busy, the nearest page of its class in order of use that is
+    /// not, or `candidate`.
     pub fn least_by_value(
         &mut self,
         candidate: u32,
@@ -190,8 +191,8 @@ impl Held {
         candidate
     }
 
-    /// The oldest page of those used once or of the others; of those used once while they have more than
-    /// `once_share` of the frames.
+    /// The oldest page used once, while such pages have more than `once_share` of the frames; otherwise the
+    /// oldest of the others. `candidate` if the oldest ones are busy.
     pub fn least_by_arc(&self, candidate: u32, once_share: f32, busy: &mut dyn FnMut(u32) -> bool) -> u32 {
         let Some(Orders { links, by_use: [once, twice], .. }) = &self.orders else { return candidate };
         let list = if once.len() as f32 <= once_share * self.own.len() as f32 { twice } else { once };
