@@ -56,7 +56,8 @@ pub(crate) trait Allocate {
     /// the access or not. Called where [`orders_by_use`](Self::orders_by_use) is false.
     fn referenced(&mut self, _ledger: &mut Ledger, _tenant: TenantId, _frame: u32, _is_named: bool) {}
 
-    /// `accesses` to blocks of an account, those included that the driver left out.
+    /// `accesses` were made to blocks of `account`. Hits that the driver did not tell one by one are
+    /// included.
     #[inline]
     fn accessed(&mut self, _ledger: &mut Ledger, _account: AccountId, _accesses: u64) {}
 
@@ -70,7 +71,8 @@ pub(crate) trait Allocate {
     /// ledger.
     fn departed(&mut self, _ledger: &mut Ledger, _frame: u32, _makes_room: bool) {}
 
-    /// The page in `frame`, which came in ahead, will not be needed: it is the next to go.
+    /// The page in `frame` is the next to go, because it came in ahead and will not be needed, or because it
+    /// can be had again cheaply.
     fn demoted(&mut self, ledger: &mut Ledger, frame: u32) {
         ledger.move_to_head(frame);
     }
@@ -109,7 +111,7 @@ pub(crate) trait Allocate {
     /// The identity of the absent page that has a claim on `frame` has ended, or the frame's owner has.
     fn claim_ended(&mut self, _ledger: &mut Ledger, _frame: u32) {}
 
-    /// The account is as new.
+    /// The account starts as new: it was added, or its closed tenant has no block left.
     fn account_opened(&mut self, _account: AccountId) {}
 
     /// The account has another manager, or none.

@@ -140,8 +140,8 @@ impl CostBenefit {
             .fold(of_queue, f64::max)
     }
 
-    /// What the queue's last buffer is worth: the larger of what it would lose with it, and what it gains on
-    /// average on the steepest way up.
+    /// What the queue's last buffer is worth, in seconds a second: the larger of what the queue would lose
+    /// without it, and what a buffer gains on average along the steepest way to a longer queue.
     fn queue_price(&self) -> f64 {
         let length = self.queue.len();
         let slope = self.curve.local_slope(length).max(self.curve.steepest(length).per_buffer);
@@ -217,7 +217,8 @@ impl Allocate for CostBenefit {
         let farthest = hinting(ledger).flat_map(|hints| hints.last_of_each(&mut busy));
         let offered: Vec<u32> = oldest.into_iter().chain(farthest).collect();
         let offers = offered.into_iter().map(|frame| Offer { frame, cost: self.price(ledger, frame) });
-        // With nothing on offer, blocks whose hints were dropped and that were not looked at since.
+        // If queue and lists offer nothing, what is left are blocks whose hints were dropped and that were
+        // not looked at since.
         let dropped = || self.hinted.iter(&self.links).find(|frame| may_take(ledger, *frame));
         cheapest(offers).map(|offer| offer.frame).or_else(dropped).unwrap_or(NIL)
     }

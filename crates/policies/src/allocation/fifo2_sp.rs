@@ -148,7 +148,7 @@ impl Allocate for Fifo2Sp {
     }
 
     /// The frames of an account that becomes privileged leave the queues, and their placeholders die
-    /// unjudged. Those of one that is so no longer enter, the oldest first.
+    /// unjudged. The frames of an account that is no longer privileged enter the queues, the oldest first.
     fn share_changed(&mut self, ledger: &mut Ledger, account: AccountId) {
         let is_privileged = ledger.accounts[account.index()].is_privileged();
         let mut at = ledger.accounts[account.index()].ledger.head();

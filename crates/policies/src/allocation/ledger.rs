@@ -1,7 +1,9 @@
-//! The ledger: a list an account, by stamp, and the account whose head has the least one.
+//! The ledger: for each account a list of its frames in the order of their stamps, and a tree that finds the
+//! account whose head has the least stamp.
 //!
-//! Stamps are 64-bit numbers that increase from head to tail of a list; a single list over all accounts would
-//! have to step over the protected frames of an idle one.
+//! Stamps are 64-bit numbers that increase from head to tail of a list. There is a list for each account,
+//! because in a single list over all accounts a question would have to step over the protected frames of an
+//! idle one.
 
 use crate::{
     allocation::heads::{Heads, NO_STAMP},
@@ -22,7 +24,8 @@ pub(crate) struct Ledger {
     pub now: i64,
     /// Pages that came in so far.
     pub arrivals: u64,
-    /// Stamp of the frame that was named last to make room: by then all of lesser stamps had left.
+    /// Stamp of the candidate for which a frame was last given up. Frames with lesser stamps had left by
+    /// then, except busy and protected ones.
     pub departed_stamp: i64,
     /// Stamp of the frame last moved to the head.
     head_stamp: i64,
@@ -30,7 +33,8 @@ pub(crate) struct Ledger {
     /// The same for accounts above their floor. Kept only while some account has a floor.
     open_heads: Heads,
     floors_frames: u64,
-    /// Accounts whose head was passed over during the question at hand, and where their list goes on.
+    /// Accounts of which frames were passed over during the question at hand, each with its first frame that
+    /// was not.
     passed: Vec<(AccountId, u32)>,
 }
 
@@ -38,11 +42,12 @@ pub(crate) struct Ledger {
 pub(crate) struct Eligible {
     /// The account that asks.
     account: AccountId,
-    /// It is at its cap: only its own frames are.
+    /// Whether only the account's own frames are eligible: it is at its cap, or the question has [turned to
+    /// them](Ledger::turn_to_own).
     only_own: bool,
-    /// If so, the first that was not passed over.
+    /// If so, the first of these that was not passed over.
     own_next: u32,
-    /// Frames that are not, for an allocation that does not go by the ledger's order.
+    /// Frames that were passed over, for an allocation that does not go by the ledger's order.
     refused: Vec<u32>,
     /// The frame passed over last, for an allocation that goes by an order of its own.
     last_passed: u32,
@@ -301,7 +306,7 @@ impl Ledger {
         self.all_heads.place()
     }
 
-    /// The first two of them; the first one twice if there is no other.
+    /// The first two frames of [`upcoming`](Self::upcoming); the first one twice if there is no second.
     #[inline]
     pub fn next_two(&self) -> Option<[u32; 2]> {
         let account = self.open_heads().least()?;

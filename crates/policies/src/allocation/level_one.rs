@@ -24,9 +24,10 @@ pub enum Allocation {
     /// Swapping and placeholders: an overrule costs nobody but the tenant that made it.
     #[default]
     LruSp,
-    /// By what frames save, as far as hints and hits tell (TIP2). Managers are not asked, and nobody is
-    /// protected: for tenants that trust each other's hints, and for comparison. Prices need the rates that
-    /// [`Directory::note_gap`](crate::Directory::note_gap) is told: the pool of `bufpool` measures them.
+    /// Frames go where they save most time, as far as hints and hits tell (TIP2: Patterson, Gibson, Ginting,
+    /// Stodolsky, Zelenka, "Informed Prefetching and Caching", SOSP '95). Managers are not asked, and nobody
+    /// is protected: for tenants that trust each other's hints, and for comparison. Prices need the rates
+    /// that [`Directory::note_gap`](crate::Directory::note_gap) is told: the pool of `bufpool` measures them.
     CostBenefit,
     /// As [`LruSp`](Self::LruSp), over two queues with reference bits (FIFO2) in place of the order of use
     /// (HiPEC). A tenant whose floor is its cap gives up frames for its own misses alone. For comparison:

@@ -6,10 +6,17 @@
 //! right, the ledger read through shadows is exactly the list that plain LRU of the same size would hold, so
 //! every other tenant hits and misses as it would there.
 //!
-//! A placeholder X -> A dies when, and only when: X comes in, and if a process missed on it, the overrule was
-//! a mistake; A is referenced (a vindication); A is evicted; A overrules again; X's identity ends, or A's
-//! owner closes, and then A also moves to the ledger's head. A miss that creates X and reads nothing is one
-//! like any other: under plain LRU, X would have been there, and would have needed no frame.
+//! A placeholder X -> A dies when, and only when:
+//!
+//! * X comes in; if a process missed on it, the overrule was a mistake;
+//! * A is referenced, which is a vindication;
+//! * A is evicted;
+//! * A is the candidate of another overrule;
+//! * A is the victim of an overrule, and X then has its claim on that candidate;
+//! * X's identity ends or A's owner closes, and A then also moves to the ledger's head.
+//!
+//! A miss that creates X and reads nothing counts as any other miss: under plain LRU, X would still have been
+//! there, and would have needed no frame.
 
 use super::allocate::{Allocate, Arrival};
 use super::{ledger::Ledger, overrules::Overrules};

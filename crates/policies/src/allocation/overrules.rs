@@ -140,7 +140,8 @@ impl Overrules {
         debug_assert!(account.index() < self.revocations.len(), "accounts are opened in turn");
     }
 
-    /// The new manager does not answer for the claims on the account's blocks.
+    /// The account has another manager, which does not answer for the claims on its blocks. One that
+    /// `judges_itself` cannot lose its say from here on. Costs a step for each block.
     pub fn manager_changed(&mut self, ledger: &mut Ledger, account: AccountId, judges_itself: bool) {
         let mut at = ledger.accounts[account.index()].ledger.head();
         while at != NIL {

@@ -4,12 +4,14 @@
 //! numbers. The measured ratio of mistakes to overrules is 0.74 to 0.80 for its foolish tenant and 0 for its
 //! smart ones, so one half separates them with room on both sides.
 //!
-//! An overrule is judged when it is *settled*, which is when its placeholder dies: wrong if the block that
-//! went was needed first, not wrong if the block that stayed was, or if that one went at last without a use
-//! or stayed once more. An overrule that makes no placeholder, since it passes on the one of an earlier
-//! overrule, is never judged, nor is one whose blocks cease to exist. Judging the last overrules instead,
-//! settled or not, would hardly ever find the paper's foolish tenant: some 300 of its overrules lie between
-//! an overrule and its mistake.
+//! An overrule is judged when it is *settled*, which is when its placeholder dies. It was wrong if the block
+//! that went was needed before the one that stayed. It was not wrong if the block that stayed was needed
+//! first, was evicted without a use, or stayed once more by another overrule. Two kinds of overrules are
+//! never judged: those that make no placeholder of their own, because they pass on that of an earlier one,
+//! and those whose blocks cease to exist.
+//!
+//! Judging the last overrules instead, settled or not, would hardly ever find the paper's foolish tenant:
+//! some 300 of its overrules lie between an overrule and its mistake.
 
 /// Settled overrules that the ratio is taken over.
 const WINDOW: u32 = 256;
