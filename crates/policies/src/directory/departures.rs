@@ -18,7 +18,7 @@ pub(super) struct Departures {
     /// One bit a frame.
     again: Vec<u64>,
     last: PageWorth,
-    /// For how long it had not been used.
+    /// How long that page had not been used, in references and loads.
     last_age: u64,
 }
 
@@ -54,7 +54,7 @@ impl Departures {
         self.last
     }
 
-    /// For how long the page that left last had not been used.
+    /// How long the page that left last had not been used, in references and loads.
     pub fn last_age(&self) -> u64 {
         self.last_age
     }

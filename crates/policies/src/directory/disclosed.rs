@@ -72,9 +72,9 @@ impl Directory {
         }
     }
 
-    /// The reader of a list has come to `position`. From the first such call on it is the reader who moves
-    /// the list, and accesses are not matched with it any more: reads of the same pages for other purposes
-    /// would move it past pages that the reader has not seen.
+    /// The reader of a list has come to `position`. From the first such call on only the reader moves the
+    /// list, and accesses are not matched with it any more. Otherwise reads of the same pages for other
+    /// purposes would move it past pages that the reader has not seen.
     pub fn hints_consumed(&mut self, list: HintListId, position: u64) {
         let now = self.now();
         if let Some(hints) = self.disclosed(list) {
@@ -98,9 +98,10 @@ impl Directory {
         }
     }
 
-    /// The reader of a list consumes about `hints` while a page is read: the time of a read, over the time
-    /// between two of its accesses, waits left out. Farther ahead a page that a list names again is not given
-    /// up for one that comes in, under [`HintPolicy::Auto`].
+    /// Sets the horizon of a list: how many hints its reader consumes while a page is read. That is the time
+    /// of a read over the time between two of the reader's accesses, without waits. Under
+    /// [`HintPolicy::Auto`], a page that the list needs from beyond the horizon does not take the frame of a
+    /// page that a list names again.
     pub fn set_hint_horizon(&mut self, list: HintListId, hints: u32) {
         if let Some(open) = self.disclosed(list) {
             open.set_horizon(list.serial, hints);

@@ -117,7 +117,7 @@ pub struct Directory {
     foreign: Vec<i64>,
     /// Accounts with open lists of disclosed reads.
     hinted: u32,
-    /// Serial numbers of lists.
+    /// Lists opened so far: the serial number of the latest.
     hint_lists: u64,
     /// Lists that ended because their tenants left the commons, as long as their readers have not closed
     /// them.
@@ -232,10 +232,11 @@ impl Directory {
         self.accessed(self.ledger.account(tenant), hits);
     }
 
-    /// Whether a hit on the page in `frame` may be left out if it comes shortly, compared to the
-    /// [`span`](Self::span) of the ledger, after another: what depends on it then is the order near the
-    /// ledger's tail alone. Not so for blocks of a tenant with directives, with a manager that [asks for
-    /// every hit](crate::Manager::needs_every_hit), or with a cap below half of the frames.
+    /// Whether a driver may leave out a hit on the page in `frame` that follows another one after a time that
+    /// is short compared to the [`span`](Self::span) of the ledger. Such a hit would change only the order
+    /// near the ledger's tail. False for blocks of a tenant with directives, with a manager that [asks for
+    /// every hit](crate::Manager::needs_every_hit), or with a cap below half of the frames, and for pages
+    /// that a list of disclosed reads names.
     pub fn may_skip_hits(&self, frame: FrameId) -> bool {
         let slot = &self.ledger.frames[frame.0];
         let account = &self.ledger.accounts[self.ledger.account(slot.owner).index()];
@@ -249,8 +250,8 @@ impl Directory {
         self.ledger.now as u64
     }
 
-    /// The time from the last use of the page that the ledger named last to make room until now: how old
-    /// pages get. All there has been while none was named.
+    /// How old pages get, in references and loads: the time since the last use of the candidate that last
+    /// made room. All the time there has been, if none has yet.
     pub fn span(&self) -> u64 {
         (self.ledger.now - self.ledger.departed_stamp) as u64
     }
@@ -279,9 +280,8 @@ impl Directory {
         }
     }
 
-    /// Where that is which a miss of `tenant` changes, as far as it is known without
-    /// a look at any of it: for a driver that can fetch it side by side, from another processor's
-    /// cache above all.
+    /// The addresses of what a miss of `tenant` is likely to change, found without reading any of it. A
+    /// driver can prefetch them all at once, which pays above all where another processor's cache has them.
     pub fn places_of_miss(&self, tenant: TenantId, hint: MissHint) -> [*const u8; 7] {
         let Ledger { frames, accounts, now, .. } = &self.ledger;
         let [slot, links] = frames.places_of(hint.victim.0);
@@ -307,8 +307,8 @@ impl Directory {
         })
     }
 
-    /// Touches what the manager of the next page to go will look up by page, of that and of the others that
-    /// are likely to be among the next `count`.
+    /// Prefetches what the manager of the next page to go will look up by page, for that page and for the
+    /// others that are likely to be among the next `count` to go.
     pub fn prefetch_upcoming(&self, count: usize) {
         if let Some(first) = self.upcoming().next() {
             self.prefetch_pages(first, self.upcoming().take(count));
@@ -348,9 +348,8 @@ impl Directory {
         self.ledger.upcoming().take_while(|_| self.free.is_empty()).map(FrameId)
     }
 
-    /// The page admitted to `frame` has been read, or is going to be: a driver that knows the page to be busy
-    /// until then may tell this at once, and if the page cannot be read, that it has
-    /// [`failed`](Self::failed).
+    /// The page admitted to `frame` has been read. A driver that keeps the page busy until it has been read
+    /// may tell this at once; if the read then fails, it tells [`failed`](Self::failed) as well.
     pub fn loaded(&mut self, frame: FrameId) {
         let owner = self.ledger.frames[frame.0].owner;
         let page = self.ledger.frames[frame.0].page;
@@ -542,8 +541,9 @@ impl Directory {
         self.streams_from(Some(tenant), 0, usize::MAX, show);
     }
 
-    /// As [`streams`](Self::streams), or for no tenant of the manager of the commons: `count` streams from
-    /// the one with number `first` on. Returns whether there may be more. Costs O(`count`).
+    /// As [`streams`](Self::streams), for `count` streams from the one with number `first` on. Without a
+    /// `tenant`, shows those of the manager of the commons. Returns whether there may be more. Costs
+    /// O(`count`).
     pub fn streams_from(
         &self,
         tenant: Option<TenantId>,
@@ -571,8 +571,8 @@ impl Directory {
     }
 
     /// Appends to `out` the `count` resident frames nearest the ledger's head, nearest first: the pages that
-    /// plain LRU would evict next, or where the allocation does not order by use, FIFO would. Costs O((count
-    /// + accounts) log accounts) and allocates.
+    /// plain LRU would evict next, or FIFO under [`Allocation::Fifo2Sp`], whose ledger is in the order of
+    /// arrival. Costs O((count + accounts) log accounts) and allocates.
     pub fn coldest(&self, count: usize, out: &mut Vec<FrameId>) {
         use std::cmp::Reverse;
         let heads =
@@ -613,7 +613,8 @@ impl Directory {
         own.saturating_add(controls)
     }
 
-    /// Recounts everything and panics where it contradicts itself. For tests: costs O(frames log frames).
+    /// Recounts everything and panics where it contradicts itself. For tests: costs a step for each frame and
+    /// tenant, O(frames x tenants).
     pub fn check_invariants(&self) {
         let listed: usize = (0..self.ledger.accounts.len()).map(|number| self.check_account(number)).sum();
         for (number, tenant) in self.ledger.tenants.iter().enumerate() {
@@ -709,9 +710,9 @@ impl Directory {
         HitOutcome { vindicated: false, first: false }
     }
 
-    /// The rest of [`reference`](Self::reference) for a block that was its account's candidate, stayed by an
-    /// overrule, came in ahead, may be protected from its owner's manager, or has an owner whose manager is
-    /// revoked.
+    /// The rest of [`reference`](Self::reference) where more is to do than to tell the manager: the block was
+    /// its account's next candidate, stayed because of an overrule, or came in ahead; it matters who accesses
+    /// it; its owner's manager is revoked; or the allocation does not order by use.
     #[inline(never)]
     fn reference_special(&mut self, frame: u32, access: &Access, was_head: bool) -> HitOutcome {
         let slot = &self.ledger.frames[frame];
@@ -746,9 +747,9 @@ impl Directory {
         self.level_one.accessed(&mut self.ledger, account, accesses);
     }
 
-    /// A page that came in ahead is accessed: only now does it come in, as far as its owner's manager is
-    /// concerned, and by this access. So reading ahead changes nothing that a manager sees, but for the
-    /// moment.
+    /// A page that came in ahead is accessed for the first time. Its owner's manager is told only now that
+    /// the page has come in, as if by this access. So reading ahead changes when a manager sees a page come
+    /// in, and nothing else.
     #[cold]
     fn first_access(&mut self, frame: u32, access: &Access) {
         let owner = self.ledger.frames[frame].owner;

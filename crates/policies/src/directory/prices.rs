@@ -26,7 +26,7 @@ pub enum NextFrame {
         /// What its account loses, in seconds a second: 0 where order alone decides.
         cost: f64,
     },
-    /// None: all that the tenant may take are busy.
+    /// None: there is no frame that the tenant may take.
     None,
 }
 

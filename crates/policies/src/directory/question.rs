@@ -1,8 +1,9 @@
 //! The one question: a page must come in, so which frame does it get?
 //!
-//! The order is the paper's: a placeholder names the candidate, then a free frame is taken, then the ledger's
-//! first eligible frame that is not busy is the candidate; its manager may overrule; what is to go is
-//! claimed; only then is anything changed.
+//! The order is that of the LRU-SP paper (Cao, Felten, Li, OSDI '94). A placeholder of the page names the
+//! candidate. Without one, a free frame is taken. Without that, the ledger's first eligible frame that is not
+//! busy is the candidate. The candidate's manager may overrule. The victim is claimed, and only then does
+//! anything change.
 
 use super::Directory;
 use crate::{
@@ -49,7 +50,8 @@ pub struct Decision {
     /// The frame that a placeholder of the missing page pointed to: an overrule of its owner was wrong. None
     /// if the page comes in ahead.
     pub mistake: Option<FrameId>,
-    /// A frame that was in use when the placeholder to it was looked up: the overrule counts as right.
+    /// The frame that a placeholder of the missing page pointed to, if it was busy then: the overrule counts
+    /// as right.
     pub vindicated: Option<FrameId>,
     /// Frames looked at.
     pub frames_tried: u32,
@@ -76,8 +78,9 @@ pub enum Admission {
         /// How it was chosen.
         decision: Decision,
     },
-    /// Every frame the tenant may take is busy. Nothing has changed, except that a busy frame with a
-    /// placeholder for the page counts as referenced.
+    /// Every frame that the tenant may take is busy, or the driver [gave up](Claims::gives_up). No page has
+    /// left or come in. But a placeholder of the page, if there was one, has been settled: the `decision`
+    /// tells whether its overrule was a mistake, or its frame was busy and counts as referenced.
     Exhausted {
         /// What was tried.
         decision: Decision,
@@ -242,8 +245,8 @@ impl Directory {
 
     /// The page that would make room for the next one of `tenant` goes now, and its frame is a
     /// [spare](Self::add_spares) one until it is [released](Self::release). None while a frame is free, if
-    /// all are busy, if its account would fall below a floor, or if the tenant has a cap: it would come below
-    /// that, and make up for it with frames of others.
+    /// all are busy, if the tenant's account is at its floor, or if the tenant has a cap: it could then come
+    /// below the cap, and would make up for it with frames of others.
     pub fn evict_next<C: Claims>(&mut self, tenant: TenantId, claims: &mut C) -> Option<Eviction> {
         let id = self.ledger.account(tenant);
         let account = &self.ledger.accounts[id.index()];
@@ -287,8 +290,8 @@ impl Directory {
         self.vacate(frame.0);
     }
 
-    /// The candidate that a placeholder of the missing page names. A busy one is being referenced, so it
-    /// counts as referenced, and the ordinary candidate is taken.
+    /// The candidate that a placeholder of the missing page names. If it is busy, it is being used: it counts
+    /// as referenced, and the answer is none.
     fn take_placeholder<C: Claims>(
         &mut self,
         arrival: Arrival,
@@ -343,7 +346,8 @@ impl Directory {
                 let stamp = self.ledger.frames[candidate].stamp;
                 victim = self.take(candidate, missing, claims, decision);
                 if victim.is_some() {
-                    // Those that were moved to the head say nothing of the others' age.
+                    // A stamp that is not positive is of a frame that was moved to the head, and says nothing
+                    // of the age of others.
                     if stamp > 0 {
                         self.ledger.departed_stamp = stamp;
                     }
@@ -389,8 +393,8 @@ impl Directory {
         Some(victim)
     }
 
-    /// What the candidate's manager wants to give up instead: a block of the same account that could be
-    /// taken, or the candidate.
+    /// The frame that the account of `candidate` gives up, by its lists of disclosed reads or its manager: a
+    /// block of the account that is not busy, or the candidate.
     fn ask<C: Claims>(
         &mut self,
         candidate: u32,
@@ -457,7 +461,8 @@ struct Onlooker<'a, C> {
     foreign: &'a [i64],
     account: AccountId,
     candidate: u32,
-    /// The oldest entitlement, where shared pages are protected.
+    /// Where shared pages are protected: the least stamp of the ledger. A block that another account used
+    /// since is protected.
     ledger_head: i64,
     frames_left: u32,
     knows_ahead: bool,

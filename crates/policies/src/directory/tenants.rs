@@ -109,7 +109,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Sets the frames that no other tenant can take. One that changes takes the tenant out of the commons.
+    /// Sets the number of frames that no other tenant can take. A change takes the tenant out of the commons.
     ///
     /// # Errors
     ///
@@ -127,8 +127,8 @@ impl Directory {
         Ok(())
     }
 
-    /// Sets the frames the tenant may not exceed, at least 1. Lowering it takes effect through
-    /// [`shrink`](Self::shrink). One that changes takes the tenant out of the commons.
+    /// Sets the number of frames that the tenant may not exceed, at least 1. A lower cap takes effect through
+    /// [`shrink`](Self::shrink). A change takes the tenant out of the commons.
     ///
     /// # Errors
     ///
@@ -147,8 +147,9 @@ impl Directory {
         Ok(())
     }
 
-    /// Gives the tenant a manager; an earlier one, or its directives, are dropped. If `yields_to_directives`,
-    /// the tenant's first directive replaces it. It is told of the tenant's blocks, a step for each.
+    /// Gives the tenant a manager; an earlier one, or its directives, are dropped. The new manager is told of
+    /// the tenant's blocks, a step for each. If it `yields_to_directives`, the tenant's first directive
+    /// replaces it.
     ///
     /// # Errors
     ///
@@ -349,7 +350,8 @@ impl Directory {
         while let Some(Reverse(tenant)) = self.vacant_tenants.pop() {
             let state = &mut self.ledger.tenants[tenant.index()];
             state.is_in_vacant = false;
-            // Another one has a block again, which an access under way brought in, and is vacant without it.
+            // A slot in any other state has a block again, which an access under way brought in. It becomes
+            // vacant again when that block goes.
             if state.standing == Standing::Vacant {
                 return Some(tenant);
             }
@@ -418,7 +420,8 @@ impl Directory {
     /// claims on them.
     fn adopt(&mut self, tenant: TenantId, mut control: Control) {
         let account = self.leave_commons(tenant);
-        // Before the new one hears of the blocks: managers that learn together tell each other of theirs.
+        // Dropped before the new manager hears of the blocks: managers that learn together share what they
+        // know of frames, and the old one withdraws its blocks when it is dropped.
         let earlier = std::mem::replace(&mut self.ledger.accounts[account.index()].control, Control::None);
         drop_control(earlier, &mut self.ledger.frames);
         let mut blocks = self.blocks(tenant);
@@ -460,7 +463,8 @@ impl Directory {
             self.ledger.frames.add_pool_links();
             self.adopt(tenant, Control::Pools(Box::new(PriorityPools::new())));
         }
-        // What else could be refused is one range too many, which no first directive is.
+        // From here on a directive can be refused only for one range too many. A first directive is not, so a
+        // refused one never changes who manages.
         let account = self.ledger.account(tenant);
         let Control::Pools(pools) = &mut self.ledger.accounts[account.index()].control else {
             unreachable!("priority pools do not panic")
