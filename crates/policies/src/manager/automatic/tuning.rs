@@ -59,7 +59,8 @@ tuning! {
     /// and a value of 1 makes ages count hits alone.
     time_per_miss: u32 = 8,
     /// Sampled pages remembered for each that the cache can hold; at least 1. A loop longer than that is not
-    /// seen as one. A sample costs 60 bytes; so small pools remember a page a frame and 5,120 at most.
+    /// seen as one. A sample costs 60 bytes; so small pools remember at most a page a frame
+    /// and 5,120 more.
     reach: u32 = 4,
     /// Frames of the largest pool in which every page is sampled. The miniatures are exact where there are
     /// few accesses to choose by; a hit on a sampled page costs four times one on another.

@@ -16,8 +16,8 @@ use crate::slot_index::SlotIndex;
 const LEARNED_FRAMES_MIN: u32 = 512;
 /// The most pages of which one is sampled: memory is then a quarter of a sample a frame.
 const RATE_MAX: u32 = 16;
-/// Pages remembered at most, beyond one a frame. Only pools whose pages are all sampled come to that: they
-/// then take 160 bytes a frame and 256 KB at most.
+/// Pages remembered at most, beyond one a frame. Only pools whose pages are all sampled come to that: the
+/// whole manager then takes at most 160 bytes a frame and 256 KB.
 const SURPLUS_MAX: u32 = 5 << 10;
 
 /// Of how many pages one is sampled, and how many are remembered.
