@@ -329,6 +329,7 @@ impl Ledger {
             + self.all_heads.metadata_bytes()
             + self.open_heads.metadata_bytes()
             + self.passed.capacity() * size_of::<(AccountId, u32)>()
+            + self.hinting.capacity() * size_of::<AccountId>()
     }
 
     /// Panics unless the account's list is in order, and the heads agree with it.
