@@ -2,10 +2,10 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What `code` returns, or `None` if it panics, after the panic hook has reported that. What the code has
-/// worked on may be half done.
+/// What `code` returns, or `None` if it panics. The panic hook has reported the panic then, and what the
+/// code was changing may be half changed.
 ///
-/// A payload that panics when it is dropped, and what that leaves, end here, too: such a payload is leaked.
+/// A payload that panics when it is dropped is caught, too; the payload of that second panic is leaked.
 #[inline(always)]
 pub fn contained<T>(code: impl FnOnce() -> T) -> Option<T> {
     match catch_unwind(AssertUnwindSafe(code)) {

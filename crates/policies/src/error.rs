@@ -1,4 +1,4 @@
-//! Why the directory refuses a request, which changes nothing then; and names that there are not.
+//! Why the directory refuses a request, and the error for unknown names. A refused request changes nothing.
 
 use std::fmt;
 
@@ -92,7 +92,7 @@ pub enum DirectoryError {
     FloorsTooLarge {
         /// What the floors would come to, in frames.
         floors_frames: u64,
-        /// What they may come to.
+        /// What they may come to, in frames.
         limit_frames: u32,
     },
 }
@@ -127,7 +127,7 @@ impl fmt::Display for DirectoryError {
 
 impl std::error::Error for DirectoryError {}
 
-/// A name that is none of those that could stand there.
+/// A name that is not among those known.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnknownName {
     /// The name as it was given.

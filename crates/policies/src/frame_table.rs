@@ -1,10 +1,11 @@
 //! What the directory knows of each frame, and the lists threaded through it.
 //!
-//! A slot of 32 bytes and two links of 8 hold everything that an access to an unmanaged tenant's block
-//! touches, so that a hit costs the slot, the links of the frame and of its list neighbours, and the tenant.
-//! The links lie apart because those of neighbours are all that is touched of them: eight share a cache line.
-//! 8 bytes more say who has a claim on the frame, 8 where a page came from, and 8 thread the levels of
-//! priority pools, from the first directive on. Nothing else is allocated after construction.
+//! A frame has a slot of 32 bytes and ledger links of 8 bytes. A hit on an unmanaged tenant's block touches
+//! the slot, the links of the frame and of its list neighbours, and the tenant. The links lie apart from the
+//! slots, eight to a cache line, because a hit touches nothing else of the neighbours. Besides, a frame has
+//! 8 bytes for the page that has a claim on it, 8 for where its page came from, and, from the first
+//! directive on, 8 for its links in a level of priority pools. Apart from these last links, memory is
+//! allocated only at construction and where frames are added.
 
 use crate::{
     ids::{Access, ContextId, FileId, FrameId, PageId, TenantId},
@@ -16,17 +17,17 @@ use crate::{
 pub(crate) enum FrameState {
     /// Nothing; in no list.
     Free,
-    /// A page on its way in: in the ledger, in no pool, busy.
+    /// A page on its way in: in the ledger, in no priority pool, busy.
     InFlight,
-    /// As in flight, for a page that no access has asked for yet.
+    /// As [`InFlight`](Self::InFlight), for a page that no access has asked for yet.
     AheadInFlight,
-    /// A page: in the ledger, and in a pool if its owner has priority pools.
+    /// A page: in the ledger, and in a level of its owner's priority pools if the owner has any.
     Resident,
-    /// A page that was brought in ahead of its first access: in the ledger, in no pool, unknown to its
-    /// owner's manager.
+    /// A page that was brought in ahead of its first access: in the ledger, in no priority pool, unknown to
+    /// its owner's manager.
     Ahead,
-    /// The driver's: a spare frame, or one evicted ahead of need or for a smaller cap and not yet given back.
-    /// In no list.
+    /// The driver has the frame: a spare one, or one whose page was evicted ahead of need or for a smaller
+    /// cap, and which was not given back yet. In no list.
     Limbo,
 }
 
@@ -37,7 +38,7 @@ pub(crate) enum Claim {
     None,
     /// One has, by an overrule of the present manager of the frame's block.
     Judged,
-    /// One has, by an overrule of an earlier manager: it is not judged.
+    /// One has, by an overrule of an earlier manager. How it turns out does not count.
     Inherited,
 }
 
@@ -64,7 +65,7 @@ pub(crate) struct Slot {
     pub claim: Claim,
     /// Whether `level` is temporary.
     pub temporary: bool,
-    /// The pool the frame is in now.
+    /// The level of its owner's priority pools that the frame is in now.
     pub level: i8,
     pub state: FrameState,
 }
@@ -84,8 +85,8 @@ impl From<&Access> for Origin {
     }
 }
 
-/// An origin in one number: it is written and read as a whole, so that what has just been written need not
-/// be put together from two stores.
+/// An origin in one number, so that it is stored and loaded as one word. A load soon after two smaller
+/// stores would have to wait for both of them.
 #[derive(Clone, Copy)]
 struct PackedOrigin(u64);
 
@@ -158,7 +159,7 @@ impl FrameTable {
         }
     }
 
-    /// Makes room for the levels of priority pools, unless there is.
+    /// Makes the links for the levels of priority pools, unless they are there.
     pub fn add_pool_links(&mut self) {
         self.pool_links.add((self.slots.len() - self.pool_links.len()) as u32);
     }
@@ -167,7 +168,7 @@ impl FrameTable {
         self.slots.len() as u32
     }
 
-    /// Where slot and ledger links of a frame are; anywhere if there is no such frame.
+    /// The addresses of a frame's slot and ledger links, for a prefetch; any if there is no such frame.
     pub fn places_of(&self, frame: u32) -> [*const u8; 2] {
         let slot = self.slots.as_ptr().wrapping_add(frame as usize);
         [slot.cast(), self.ledger_links.place_of(frame)]
@@ -187,15 +188,15 @@ impl FrameTable {
         self.claimants[frame as usize]
     }
 
-    /// The placeholder of `page` points to `frame`, which has no claim.
+    /// Makes the placeholder of `page` point to `frame`, which nobody has a claim on yet.
     pub fn set_claim(&mut self, frame: u32, page: PageId, claim: Claim) {
         debug_assert!(!self[frame].has_claim() && claim != Claim::None);
         self.claimants[frame as usize] = page;
         self[frame].claim = claim;
     }
 
-    /// Exchanges the pages of two frames that nobody has a claim on, with who loaded them, when, and from
-    /// where.
+    /// Exchanges the pages of two frames that nobody has a claim on, each with its owner, the time of its
+    /// last reference, and its origin.
     pub fn exchange_pages(&mut self, a: u32, b: u32) {
         debug_assert!(!self[a].has_claim() && !self[b].has_claim());
         let of_page = |slot: &Slot| (slot.page, slot.owner, slot.last_reference);

@@ -1,10 +1,10 @@
 //! Ghosts: pages that were evicted lately and are remembered by number only. The directory of a lower cache
 //! is made of the same lists.
 //!
-//! One or more lists, oldest ghost at the head, over one pool of slots and one index. Lists have no bound of
-//! their own; a policy keeps them within its bound with [`Ghosts::pop_oldest`]. 22 to 26 bytes a ghost; slots
-//! are used again, so that memory follows the largest number of ghosts there ever was. A page keeps its slot
-//! until it is forgotten.
+//! There are one or more lists, oldest ghost at the head, over one set of slots and one index. Lists have no
+//! bound of their own; a policy keeps them within its bound with [`Ghosts::pop_oldest`]. A page keeps its
+//! slot until it is forgotten. Slots are used again, so memory follows the largest number of ghosts there
+//! ever was, at 22 to 26 bytes a ghost.
 
 use crate::PageId;
 use crate::list::{Links, List};
@@ -83,7 +83,7 @@ impl<const LISTS: usize> Ghosts<LISTS> {
         slot
     }
 
-    /// As [`push`](Self::push), as the oldest ghost.
+    /// As [`push`](Self::push), but `page` becomes the oldest ghost.
     pub(crate) fn push_oldest(&mut self, list: usize, page: PageId) -> u32 {
         let slot = self.enter(list, page);
         self.lists[list].push_head(&mut self.links, slot);

@@ -1,8 +1,8 @@
 //! The pages evicted last, each with a stamp.
 //!
 //! A ring of evictions in order, and an index by page. A page that is taken back leaves a gap, which counts
-//! as an eviction until it is the oldest; so the bound is on evictions remembered, not on pages. 21 to 25
-//! bytes an eviction of the largest number ever remembered.
+//! as an eviction until it is the oldest; so the bound is on evictions remembered, not on pages. Memory is
+//! 21 to 25 bytes for each of the most evictions ever remembered at a time.
 
 use crate::PageId;
 use crate::slot_index::SlotIndex;

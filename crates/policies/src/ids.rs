@@ -1,5 +1,5 @@
 //! Newtypes for the things a decision is about, so that two integers can never be swapped, and the ranges of
-//! numbers that several rooms check.
+//! numbers that several modules check.
 
 use std::{fmt, ops::RangeInclusive};
 
@@ -14,7 +14,7 @@ impl PageId {
     /// Bits of a packed page id that hold the page's number within its file.
     pub const NUMBER_BITS: u32 = 40;
 
-    /// Packs `file` (below 2^24) and `number` (below 2^40).
+    /// Packs `file`, below 2^24, and `number`, below 2^40. Debug builds panic if one is larger.
     #[inline]
     pub const fn in_file(file: FileId, number: u64) -> Self {
         debug_assert!(file.0 < 1 << (64 - Self::NUMBER_BITS) && number < 1 << Self::NUMBER_BITS);
@@ -58,8 +58,8 @@ macro_rules! index_type {
 }
 
 index_type! {
-    /// A page frame: an index into every per-frame array, below the number of frames, spare ones included:
-    /// pages may lie in those of a pool's clean reserve as well.
+    /// A page frame: an index into every per-frame array. It is below the number of frames with spare ones
+    /// included, because pages may also lie in frames of a pool's clean reserve.
     FrameId(u32)
 }
 index_type! {
@@ -71,7 +71,7 @@ index_type! {
     AccountId(u32)
 }
 index_type! {
-    /// A file; a priority unit, and with a context the key of a stream.
+    /// A file. It can have a priority, and together with a context it identifies a stream.
     FileId(u32)
 }
 index_type! {
@@ -97,6 +97,6 @@ pub struct Access {
     pub tenant: TenantId,
     /// From where it is accessed.
     pub context: ContextId,
-    /// Whether it gives the page new contents as a whole, so that nothing is read where it misses.
+    /// Whether it replaces the page's contents as a whole, so that a miss reads nothing.
     pub creates: bool,
 }

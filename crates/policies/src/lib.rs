@@ -5,9 +5,9 @@
 //!
 //! Two levels decide. [`Directory`] picks the *tenant* that gives up a frame (LRU-SP, [`Allocation`]); that
 //! tenant's [`Manager`] may pick another of its pages than the one the ledger names. [`classic`] has the
-//! well-known single-level policies: opponents, and policies of a tenant's priority levels. [`program`] has
-//! the language in which engines and their users write managers. [`tier`] has the directories of lower
-//! caches, which pages go to when they leave the pool.
+//! well-known single-level policies, for comparison and for a tenant's priority levels. [`program`] has the
+//! language in which engines and their users write managers. [`tier`] has the directories of lower caches,
+//! which pages go to when they leave the pool.
 //!
 //! # Vocabulary
 //!
@@ -15,15 +15,15 @@
 //! | --- | --- |
 //! | *page*, *frame*, *block* | a page is a number; a frame has room for one page; a block is a page in a frame, the word of the LRU-SP paper |
 //! | *driver* | who drives a [`Directory`], the live pool or the simulator: it knows where pages are, and moves their bytes |
-//! | *account* | a list of the ledger with a manager, a floor and a cap: one tenant's, or the *commons*, which tenants share that want none of their own |
-//! | *ledger* | the order in which frames are given up: by last use, except for what overrules exchange |
+//! | *account* | a part of the ledger with a manager, a floor and a cap; it is one tenant's, or the *commons*, which is shared by tenants that want none of their own |
+//! | *ledger* | the order in which frames are given up: by last use, except that an overrule exchanges the places of two frames |
 //! | *candidate* | the frame that the ledger, or a placeholder, names to be given up |
-//! | *overrule* | the candidate's manager chooses another block of the same account, and that goes |
-//! | *placeholder* | the absent page that an overrule gave up has a *claim* on the candidate's frame, which stayed |
-//! | *mistake*, *vindication* | how an overrule turns out: the page that went is needed first, or the block that stayed |
+//! | *overrule* | the candidate's manager chooses another block of the same account, and that block goes instead of the candidate |
+//! | *placeholder* | the record that an absent page, which went by an overrule, has a *claim* on the frame of the candidate that stayed |
+//! | *mistake*, *vindication* | the two outcomes of an overrule: the page that went is needed first (*mistake*), or the block that stayed is (*vindication*) |
 //! | *revocation* | a manager that makes too many mistakes is not asked for a while |
 //! | *ahead* | of a page: brought in before its first access |
-//! | *in flight*, *limbo* | of a frame: its page is on its way in; the driver has the frame, and no page is in it or on its way |
+//! | *in flight*, *limbo* | of a frame: its page is on its way in (*in flight*), or the driver has it and no page is in it or on its way (*limbo*) |
 //! | *context*, *stream* | from where an access is made; the accesses of one context to one file |
 #![forbid(unsafe_code)]
 

@@ -9,7 +9,7 @@
 /// No slot: the neighbour beyond an end of a list, and the ends of an empty list.
 pub(crate) const NIL: u32 = u32::MAX;
 
-/// The neighbour of a slot that is in no list. Tells mistakes apart; never followed.
+/// The neighbour of a slot that is in no list. It is never followed; checks for misuse look for it.
 const UNLINKED: u32 = u32::MAX - 1;
 
 /// The neighbours of one slot.
@@ -23,15 +23,15 @@ impl Neighbours {
     const NONE: Self = Self { prev: UNLINKED, next: UNLINKED };
 }
 
-/// Slots from which on a table grows by a sixteenth and not to twice its length.
+/// A table of at least this many slots grows by a sixteenth; a shorter one doubles.
 const LARGE: usize = 1024;
 
-/// Slots that a table is lengthened by where there is room.
+/// A table is lengthened by this many slots at a time, as far as its allocation has room.
 const STEP: usize = 64;
 
-/// Lengthens `slots` to `len`, or more where that needs no memory. Tables by frame number are made for the
-/// frames of the pool, and grow only by those of its reserve, for which a large one need not become twice as
-/// large.
+/// Lengthens `slots` to at least `len`, and further where the allocation has room. Tables by frame number
+/// are made for the frames of the pool and grow only by the few of its reserve, so a large one does not
+/// double.
 #[cold]
 pub(crate) fn lengthen<T: Clone>(slots: &mut Vec<T>, len: usize, value: T) {
     if len > slots.capacity() && slots.len() >= LARGE {
@@ -40,7 +40,7 @@ pub(crate) fn lengthen<T: Clone>(slots: &mut Vec<T>, len: usize, value: T) {
     slots.resize(len.max((slots.len() + STEP).min(slots.capacity())), value);
 }
 
-/// Appends to a table that grows as by [`lengthen`].
+/// Appends to a table, which grows by the rule of [`lengthen`].
 #[inline]
 pub(crate) fn push<T>(slots: &mut Vec<T>, value: T) {
     if slots.len() == slots.capacity() && slots.len() >= LARGE {
@@ -69,7 +69,7 @@ impl Links {
         }
     }
 
-    /// As [`grow_to`](Self::grow_to), with little room for more than `slots_max` slots.
+    /// As [`grow_to`](Self::grow_to), but allocates little more than `slots_max` slots need.
     #[inline]
     pub(crate) fn grow_within(&mut self, slot: u32, slots_max: u32) {
         if slot as usize >= self.slots.capacity() {
@@ -109,7 +109,8 @@ impl Links {
         self.slots.len()
     }
 
-    /// Reads what taking `slot` out of its list will, so that it is in the processor's cache by then.
+    /// Reads the links that taking `slot` out of its list will change, so that they are in the processor's
+    /// cache by then. The result means nothing; a caller that uses it keeps the reads from being dropped.
     #[inline]
     pub(crate) fn touch(&self, slot: u32) -> u32 {
         let sides = self.slots.get(slot as usize).map_or([NIL; 2], |n| [n.prev, n.next]);
@@ -119,7 +120,7 @@ impl Links {
             .fold(0, |touched, n| touched ^ n.next)
     }
 
-    /// Where the neighbours of a slot are; anywhere if there is no such slot.
+    /// The address of the neighbours of a slot, for a prefetch; any address if there is no such slot.
     pub(crate) fn place_of(&self, slot: u32) -> *const u8 {
         self.slots.as_ptr().wrapping_add(slot as usize).cast()
     }
@@ -248,7 +249,7 @@ impl List {
             return;
         }
         debug_assert!(links.is_linked(slot), "slot {slot} is in no list");
-        // It is not the last one, so it has one after it, and the list a tail.
+        // `slot` is not the tail, so there is a slot after it, and the list has a tail.
         let Neighbours { prev, next } = links.slots[slot as usize];
         links.slots[next as usize].prev = prev;
         match prev {

@@ -1,17 +1,17 @@
 //! How often pages were referenced lately: approximate counts in little memory.
 //!
-//! **Idea.** A count-min sketch with 4-bit counters: a page has four counters, shared with other pages, and
-//! its count is the least of them, never too low. All counters are halved after a number of additions, so
-//! that old references fade.
+//! **Idea.** A count-min sketch with 4-bit counters: a page has four counters, which it shares with other
+//! pages. Its count is the least of them, which is never too low. All counters are halved after a number of
+//! additions, so that old references fade.
 //!
 //! **Papers.** G. Cormode, S. Muthukrishnan: "An improved data stream summary: the count-min sketch and its
 //! applications", Journal of Algorithms 55(1), 2005; aging by halving: G. Einziger, R. Friedman, B. Manes,
 //! "TinyLFU: a highly efficient cache admission policy", ACM Transactions on Storage 13(4), 2017.
 //!
 //! **Layout.** The four counters of a page lie in one line of 64 bytes, one in each quarter of it: one cache
-//! miss a look-up. The number of lines is a power of two. To double it, the table is put behind itself: the
-//! line of a page is then chosen by one more bit of its hash, and both choices have the counts the page had
-//! before.
+//! miss a look-up. The number of lines is a power of two. To double it, a copy of the table is appended. The
+//! line of a page is then chosen by one more bit of its hash, and either line has the counts that the page
+//! had before.
 
 use crate::{PageId, random::mix64};
 
@@ -22,28 +22,30 @@ const QUARTER_WORDS: usize = 2;
 const WORD_COUNTERS: u64 = 16;
 /// The largest count.
 const COUNT_MAX: u64 = 15;
-/// The low three bits of each counter, which are what a shifted word keeps of its own counters.
+/// The low three bits of each counter. When a word is shifted right by one bit, the highest bit of a counter
+/// comes from its neighbour and has to be cleared.
 const HALVED: u64 = 0x7777_7777_7777_7777;
 
 /// Reference counts up to 15. 8 to 16 bytes a frame.
 pub(crate) struct Sketch {
     words: Vec<u64>,
-    /// Additions since the last halving, and half of those before it.
+    /// Additions since the last halving, plus half of those counted before it.
     additions: u64,
     /// Additions after which all counters are halved.
     sample: u64,
 }
 
 impl Sketch {
-    /// Good for a cache of `frames`, counting over about `sample` additions.
+    /// A sketch for a cache of `frames` frames. All counters are halved after `sample` additions, and then
+    /// after half as many each time.
     pub(crate) fn new(frames: u32, sample: u64) -> Self {
         let mut sketch = Self { words: vec![0; LINE_WORDS], additions: 0, sample };
         sketch.resize(frames, sample);
         sketch
     }
 
-    /// Makes the sketch good for `frames`. O(frames) when it has to double, which keeps all counts; it never
-    /// shrinks.
+    /// Makes the sketch large enough for `frames` frames. Doubling costs O(frames) and keeps all counts; the
+    /// table never shrinks.
     pub(crate) fn resize(&mut self, frames: u32, sample: u64) {
         self.sample = sample;
         while self.words.len() < frames as usize {
@@ -57,8 +59,8 @@ impl Sketch {
         places.into_iter().min().unwrap_or(0)
     }
 
-    /// Counts a reference to `page`: only its least counters, so that pages that share the others are not
-    /// overestimated more than need be. O(1), O(frames) once in a sample.
+    /// Counts a reference to `page`. Only the smallest of its counters are incremented, so that pages which
+    /// share the others are overestimated less. O(1), and O(frames) when counters are halved.
     pub(crate) fn add(&mut self, page: PageId) {
         let count = self.count(page);
         if count < COUNT_MAX {

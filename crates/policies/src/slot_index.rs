@@ -2,18 +2,19 @@
 //!
 //! Open addressing with linear probing over a power-of-two table, at most 7/8 full; removal shifts later
 //! entries back, so there are no tombstones and no rebuilding. An entry is a slot number and, in the bits
-//! that slot numbers leave, the lowest bits of its home, where its key would go in an empty table: so the
-//! keys of others, which lie all over the caller's memory, are not looked at to tell them from the one looked
-//! for, or to see how far they may be shifted. 4 bytes an entry of the table, that is 4.6 to 9.2 a key. Keys
-//! are page or frame numbers; the hash mixes them well but has no secret, so it is no defence against keys
-//! that are chosen to collide.
+//! that slot numbers leave, the lowest bits of its *home*, the place where its key would go in an empty
+//! table. A search compares these bits first, and a removal computes from them how far an entry may be
+//! shifted. So both seldom load the keys of other entries, which are scattered over the caller's memory.
+//!
+//! An entry takes 4 bytes, which is 4.6 to 9.2 bytes a key. Keys are page or frame numbers. The hash mixes
+//! them well but has no secret, so it is no defence against keys that are chosen to collide.
 
 use crate::list::NIL;
 use crate::random::mix64;
 
-/// Bits for slot numbers, at least.
+/// The fewest bits for slot numbers.
 const SLOT_BITS_MIN: u32 = 8;
-/// The same at most, so that there is always a bit of the home.
+/// The most bits for slot numbers, which leaves one bit for the home.
 const SLOT_BITS_MAX: u32 = 31;
 
 /// Which slot holds a key. The caller passes `key_of`, which reads a slot's key from the caller's arrays.
@@ -21,9 +22,10 @@ pub(crate) struct SlotIndex {
     /// Entries, [`NIL`] where free; empty, or a power of two long.
     table: Vec<u32>,
     len: usize,
-    /// Bits of an entry that are its slot's number, which is never all ones.
+    /// Bits of an entry that hold its slot's number. The number is never all ones, so that no entry is
+    /// [`NIL`].
     slot_bits: u32,
-    /// Whether an entry may lie so far from its home that the bits of it do not tell how far.
+    /// Whether some entry may lie so far from its home that the bits of its home do not give the distance.
     is_far: bool,
 }
 
@@ -49,14 +51,14 @@ impl SlotIndex {
         (entry != NIL).then(|| self.slot(entry))
     }
 
-    /// Reads where a look for `key` begins, so that it is in the processor's cache by then.
+    /// Reads the entry at which a search for `key` begins, so that it is in the processor's cache by then.
     #[inline]
     pub(crate) fn touch(&self, key: u64) -> u32 {
         if self.table.is_empty() { 0 } else { self.table[self.home(key)] }
     }
 
-    /// Adds `key`, which must not be there, as held by `slot`, which is below 2^31 - 1. Expected O(1),
-    /// amortised over growth, which is the only allocation.
+    /// Adds `key`, which must not be there, as held by `slot`. Panics if `slot` is 2^31 - 1 or more.
+    /// Expected O(1), amortised over growth, which is the only allocation.
     #[inline]
     pub(crate) fn insert(&mut self, key: u64, slot: u32, key_of: impl Fn(u32) -> u64) {
         if slot + 1 >= 1 << self.slot_bits {
@@ -132,7 +134,7 @@ impl SlotIndex {
         mix64(key) as usize & (self.table.len() - 1)
     }
 
-    /// The bits of a home that entries have.
+    /// Which bits of a home an entry holds.
     #[inline]
     fn home_mask(&self) -> usize {
         (u32::MAX >> self.slot_bits) as usize & (self.table.len() - 1)
@@ -153,7 +155,7 @@ impl SlotIndex {
         at.wrapping_sub((entry >> self.slot_bits) as usize) & self.home_mask()
     }
 
-    /// Makes entries have room for `slot`.
+    /// Gives slot numbers as many bits as `slot` needs, in all entries. O(table).
     #[cold]
     fn widen(&mut self, slot: u32) {
         let before = std::mem::replace(&mut self.slot_bits, u32::BITS - (slot + 1).leading_zeros());
@@ -174,7 +176,8 @@ impl SlotIndex {
     fn grow(&mut self, key_of: impl Fn(u32) -> u64) {
         let len = (self.table.len() * 2).max(8);
         let old = std::mem::replace(&mut self.table, vec![NIL; len]);
-        // There are mostly as many slots as keys, and so they seldom widen the entries by themselves.
+        // There are usually as many slots as keys. Slot numbers get more bits here, while all entries are
+        // written anyway, so `widen` is seldom needed.
         let before = self.slot_bits;
         self.slot_bits = before.max(len.ilog2()).min(SLOT_BITS_MAX);
         self.is_far = false;
@@ -213,7 +216,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::HashMap;
 
-    /// With one bit of the home left, most entries lie farther from it than that tells.
+    /// With one bit of the home left, most entries are farther from home than that bit can tell.
     #[test]
     fn slots_may_be_as_large_as_they_come() {
         let key_of = |slot: u32| u64::from(slot) << 20;

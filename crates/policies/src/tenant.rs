@@ -1,8 +1,8 @@
 //! What the directory keeps of each tenant, and of each account: a part of the ledger with a manager and a
 //! share.
 //!
-//! A tenant has an account of its own, or is a member of the *commons*, the account of those that want
-//! nothing of their own.
+//! A tenant has an account of its own, or is a member of the *commons*, the account of tenants without a
+//! manager, floor or cap of their own.
 
 use crate::{
     hints::{AccountHints, HintCounts},
@@ -26,7 +26,7 @@ pub struct TenantStats {
     pub evictions: u64,
     /// Questions put to the manager.
     pub decisions: u64,
-    /// Questions on which the manager chose another block than the candidate, and it went.
+    /// Questions to which the manager answered another block than the candidate, and that block went.
     pub overrules: u64,
     /// Overrules that turned out wrong: the block that went was needed before the one that stayed.
     pub mistakes: u64,
@@ -34,7 +34,7 @@ pub struct TenantStats {
     pub vindications: u64,
     /// Overrules not yet decided: placeholders that point to blocks of the tenant.
     pub outstanding: u64,
-    /// Times a mistake with one of the tenant's blocks cost the manager its say.
+    /// Times that the manager was no longer asked, because of a mistake with one of the tenant's blocks.
     pub revocations: u64,
     /// Managers dropped because they panicked.
     pub manager_panics: u64,
@@ -44,7 +44,7 @@ pub struct TenantStats {
     pub prefetch_used: u64,
     /// Of these, blocks that left before anybody accessed them.
     pub prefetch_wasted: u64,
-    /// What became of its hints, those of open lists excepted.
+    /// What became of its hints, without those of lists that are still open.
     pub hints: HintCounts,
 }
 
@@ -80,15 +80,15 @@ pub(crate) enum Standing {
     Vacant,
 }
 
-/// One tenant. What each miss changes is in one line.
+/// One tenant. What each miss changes is in one cache line.
 #[repr(C, align(64))]
 pub(crate) struct Tenant {
     /// Frames with blocks it owns, those in flight included.
     pub frames: u32,
-    /// Where its blocks are; of no meaning while the tenant is vacant.
+    /// The account that its blocks are in; without meaning while the tenant is vacant.
     pub account: AccountId,
     pub standing: Standing,
-    /// Its number is among those for the next tenants, where it is once.
+    /// Its number is in the list of numbers for the next tenants. It must not be entered there twice.
     pub is_in_vacant: bool,
     pub stats: TenantStats,
 }
@@ -105,7 +105,7 @@ impl Tenant {
     }
 }
 
-/// One account, in one line.
+/// One account, in one cache line.
 #[repr(align(64))]
 pub(crate) struct Account {
     /// Its part of the ledger, by stamp.
@@ -123,7 +123,7 @@ pub(crate) struct Account {
     pub cap_frames: u32,
     /// Its tenant was opened as privileged: no placeholder points to its frames.
     pub is_granted: bool,
-    /// Nobody's: free for the next tenant.
+    /// It belongs to nobody and is free for the next tenant.
     pub is_vacant: bool,
 }
 

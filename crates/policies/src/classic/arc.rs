@@ -8,8 +8,8 @@
 //!
 //! **Departures.** None for a whole cache: a page that is evicted while T1 fills the whole cache becomes a
 //! ghost for a moment and is then dropped as the oldest of B1, which is what the paper does directly. When
-//! frames are busy, the first frame of the chosen list that is not goes; if there is none, the other list
-//! gives one.
+//! frames are busy, the first frame of the chosen list that is not busy goes; if there is none, the other
+//! list gives one.
 //!
 //! **Refused proposal.** Changes nothing but a note of where p would move to: p moves when the missing page
 //! comes in.
@@ -43,7 +43,8 @@ pub struct Arc {
     is_frequent: Vec<bool>,
     /// Pages evicted from T1 (B1) and from T2 (B2).
     ghosts: Ghosts<2>,
-    /// What p becomes when this missing page comes in, as seen before its victim left.
+    /// The page that was missing at the last question, and what p becomes when it comes in. Computed before
+    /// the victim left, because the victim may change the lengths of the ghost lists.
     planned: Option<(PageId, f64)>,
 }
 
@@ -62,7 +63,7 @@ impl Arc {
         }
     }
 
-    /// What p becomes when a page comes in that `list` remembers.
+    /// What p becomes when a page comes in that ghost list `list` remembers, if one does.
     fn adapted_target(&self, list: Option<usize>) -> f64 {
         let (b1, b2) = (f64::from(self.ghosts.len(B1)), f64::from(self.ghosts.len(B2)));
         match list {

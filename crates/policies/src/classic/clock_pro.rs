@@ -10,10 +10,10 @@
 //!
 //! **Departures.** In form: the cold hand, which visits resident cold pages and has to pass all others, is a
 //! queue of resident cold pages in the order in which they came to the ring's head. Where the paper is
-//! silent: pages are hot until the first eviction as far as hot pages are allowed, as in LIRS; cold pages
-//! start with 1 % of the frames, which is also the least they get ([`ClockProParameters`]); a page that is
-//! cooled gets no test period, as it has not been referenced for longer than any test lasts. When every cold
-//! frame is busy, the first hot one that is not goes.
+//! silent: until the first eviction, pages come in hot as long as there is room for hot pages, as in LIRS;
+//! cold pages start with 1 % of the frames, which is also the least they get ([`ClockProParameters`]); a
+//! page that is cooled gets no test period, as it has not been referenced for longer than any test lasts.
+//! When every cold frame is busy, the first hot frame that is not busy goes.
 //!
 //! **Refused proposal.** A busy frame keeps its place. What the search did on its way stays done, as if for a
 //! miss: bits cleared, tests begun or succeeded, pages made hot or cold.
@@ -27,13 +27,13 @@ use crate::list::{Links, List, NIL};
 use crate::slot_index::SlotIndex;
 use crate::{FrameId, PageId};
 
-/// The page is hot; it is resident then.
+/// The page is hot. Hot pages are resident.
 const HOT: u8 = 1;
-/// The page has a frame. Without it, a ghost.
+/// The page has a frame. A page without this flag is a ghost.
 const RESIDENT: u8 = 2;
-/// The page is in its test period; it is cold then. Every ghost is.
+/// The page is in its test period. Only cold pages are, and every ghost is.
 const TEST: u8 = 4;
-/// The page was referenced since a hand last cleared the bit; it is resident then.
+/// The page was referenced since a hand last cleared the bit. Only resident pages have this flag.
 const REFERENCED: u8 = 8;
 /// The state of an entry not in use.
 const FREE: u8 = 0;
@@ -147,7 +147,7 @@ impl ClockPro {
         self.index.len() as u32
     }
 
-    /// Puts `entry`, which is not on the ring, where the hot hand comes last.
+    /// Puts `entry`, which is not on the ring, right behind the hot hand, which reaches that place last.
     fn enter_ring(&mut self, entry: u32) {
         self.ring.insert_before(&mut self.ring_links, self.hand_hot, entry);
         if self.hand_hot == NIL {
@@ -182,7 +182,7 @@ impl ClockPro {
     }
 
     /// Moves the hot hand until there are no more hot pages than there may be. One turn clears all bits, so
-    /// two are enough to cool any number of them.
+    /// two turns are enough to cool any number of pages.
     fn cool_surplus(&mut self) {
         while self.hot_count > self.hot_target() {
             let entry = self.hand_hot;
@@ -342,7 +342,7 @@ impl OneLevel for ClockPro {
         }
     }
 
-    /// A second round over the cold pages meets those that the first one put at the end.
+    /// A second round over the cold pages meets those that the first round put at the end.
     fn victim(&mut self, _missing: PageId, busy: &mut dyn FnMut(FrameId) -> bool) -> Option<FrameId> {
         let cold = self.victim_in_cold(busy).or_else(|| self.victim_in_cold(busy));
         cold.or_else(|| self.victim_in_hot(busy))

@@ -11,7 +11,7 @@
 //!
 //! **Departures.** The bit is cleared on the way to the inactive queue, as in Mach; the paper does not say. A
 //! page with a second chance stays inactive, as the paper says; Mach makes it active again. Where all
-//! inactive pages are busy, the first active one that is not goes.
+//! inactive pages are busy, the first active page that is not busy goes.
 //!
 //! **Refused proposal.** The second chances that led to it stay given; the frame keeps its place.
 //!

@@ -1,5 +1,5 @@
-//! The two queues of FIFO2, with a reference bit a frame: the policy and the allocation of that name decide
-//! by them.
+//! The two queues of FIFO2, with a reference bit for each frame. The policy and the allocation of that name
+//! both decide by them.
 
 use crate::list::{Links, List, NIL, lengthen};
 
@@ -12,7 +12,7 @@ enum Queue {
     Inactive,
 }
 
-/// An active and an inactive queue, each from the next to go to the last. 10 bytes a frame.
+/// An active and an inactive queue, each with the next frame to go at its head. 10 bytes a frame.
 ///
 /// Invariants: a frame is in the queue that its mark says; one without a mark is in none and unreferenced.
 pub(crate) struct Fifo2Queues {

@@ -1,8 +1,8 @@
 //! LIRS: keeps the pages with the shortest time between their last two references.
 //!
-//! **Idea.** Nearly all frames hold LIR pages, which came back soon after their reference before; the others
-//! hold HIR pages, which have to prove themselves. A HIR page that comes back sooner than the coldest LIR
-//! page was last referenced takes that page's place.
+//! **Idea.** Nearly all frames hold LIR pages, whose last two references were close together; the others
+//! hold HIR pages. When a HIR page is referenced again, and its reference before is later than the last one
+//! of the coldest LIR page, it becomes LIR in that page's place.
 //!
 //! **Paper.** S. Jiang, X. Zhang: "LIRS: an efficient low inter-reference recency set replacement policy to
 //! improve buffer cache performance", SIGMETRICS 2002, with its 1 % of the frames for HIR pages, at least
@@ -17,9 +17,9 @@
 //!   the authors' program;
 //! - a reference to the page referenced last changes nothing ([`LirsParameters::skip_repeats`]), as in the
 //!   authors' program and not in the paper;
-//! - whenever there are fewer LIR pages than there should be, a page that comes in is one, as in the paper
-//!   when the cache starts;
-//! - when every HIR frame is busy, the coldest LIR frame that is not goes.
+//! - whenever there are fewer LIR pages than there should be, a page that comes in becomes LIR; the paper
+//!   says so of the time when the cache starts;
+//! - when every HIR frame is busy, the coldest LIR frame that is not busy goes.
 //!
 //! **Compared.** With the default parameters, 107 of 117 miss ratios are at most 0.005 above those of the
 //! authors' program; the other ten come from the bounded history, as all 117 equal it with 250,000 %.
@@ -65,7 +65,8 @@ pub struct Lirs {
 pub struct LirsParameters {
     /// Frames for HIR pages, in percent of the capacity. 0 to 100.
     pub hir_percent: u32,
-    /// Frames for HIR pages at the least, as far as one is left for a LIR page.
+    /// The fewest frames for HIR pages; fewer only in a cache so small that no frame would be left for a LIR
+    /// page.
     pub hir_frames_min: u32,
     /// Evictions remembered, in percent of the capacity.
     pub history_percent: u32,

@@ -1,9 +1,9 @@
-//! The well-known single-level replacement policies, one file each, all in the same frame: idea, paper,
+//! The well-known single-level replacement policies, one file each, all in the same order: idea, paper,
 //! departures from the paper, what a refused proposal does, cost; then fields, hit, insert, victim, check.
 //!
-//! They serve twice: as opponents in every table, where one instance owns all frames of a cache, and as
-//! policies of one priority level of a tenant's pool, where an instance owns the level's frames.
-//! A driver maps pages to frames, and tells the policy what happens in this order:
+//! They have two uses: for comparison, where one instance owns all frames of a cache, and as policies of one
+//! priority level of a tenant's pool, where an instance owns the level's frames. A driver maps pages to
+//! frames, and tells the policy what happens in this order:
 //!
 //! - a resident page is referenced: [`OneLevel::hit`];
 //! - a page comes in and a frame is free: [`OneLevel::insert`];
@@ -30,8 +30,8 @@
 //! | W-TinyLFU | O(1), moves a list node, counts | O(1), O(n) once in ten n accesses | 25 to 33 |
 //! | OPT | O(log n) | O(log n) | 16 |
 //!
-//! Arrays are made for the capacity at the start; where they have to grow, they double. With k busy frames in
-//! the way, `victim` asks about each of them once more than without.
+//! Arrays are made for the capacity at the start; where they have to grow, they double. Each busy frame that
+//! `victim` passes costs it one more step.
 
 mod arc;
 mod clock;

@@ -57,8 +57,8 @@ impl Opt {
         }
     }
 
-    /// Notes the frame's next use. It is later than the one that is over if the stream is aligned, so that
-    /// the frame moves up; with any other stream the heap stays a heap.
+    /// Takes the frame's next use from `next_uses`. If that fits the accesses, it is later than the use that
+    /// is over, and the frame moves up. Otherwise the answers are wrong, but the heap stays a heap.
     fn reference(&mut self, frame: u32) {
         self.next_use[frame as usize] = self.next_uses.next().unwrap_or(Self::NEVER);
         self.sift_up(self.position[frame as usize] as usize);

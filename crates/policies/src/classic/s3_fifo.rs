@@ -42,7 +42,8 @@ pub struct S3Fifo {
     small: List,
     /// Frames whose page was referenced in the small queue, or came in while remembered.
     main: List,
-    /// Per frame: references since it came in or went round, and [`IN_MAIN`].
+    /// Per frame: references since its page entered its queue, 3 at most and less one for each round in the
+    /// main queue, and the flag [`IN_MAIN`].
     state: Vec<u8>,
     /// Pages evicted from the small queue.
     ghosts: Ghosts<1>,
@@ -185,7 +186,7 @@ impl OneLevel for S3Fifo {
                 return found;
             }
         }
-        // What the small queue moves on instead of giving it up is found in the main queue then.
+        // If the small queue has moved its pages on to the main queue, they are found there.
         let found = self.victim_in_main(busy).or_else(|| self.victim_in_small(busy));
         found.or_else(|| self.victim_in_main(busy))
     }

@@ -14,7 +14,8 @@ pub(super) enum Segment {
     Probation,
     /// Pages of the main part that were.
     Protected,
-    /// Pages that count as evicted; there are none by the paper's rules.
+    /// Pages that libCacheSim would have evicted at a hit, and which go first. The paper's rules give up
+    /// none.
     GivenUp,
 }
 

@@ -8,7 +8,7 @@
 //! algorithm", VLDB 1994 (the full version), with its Kin = 25 % and Kout = 50 % of the frames.
 //!
 //! **Departures.** None for a whole cache. When frames are busy, the first frame of the chosen queue that is
-//! not goes; if there is none, the other queue gives one.
+//! not busy goes; if there is none, the other queue gives one.
 //!
 //! **Refused proposal.** Changes nothing: a busy frame keeps its place.
 //!

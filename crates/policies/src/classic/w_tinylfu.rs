@@ -8,8 +8,9 @@
 //! Transactions on Storage 13(4), 2017, with its window of 1 %, 80 % of the main part protected, and a sample
 //! of ten references a frame.
 //!
-//! **Departures.** No door-keeper before the counters, as they need 8 to 16 bytes a frame only. When frames
-//! are busy, the first frame of the window and of the main part that is not are compared.
+//! **Departures.** No door-keeper before the counters, as they need only 8 to 16 bytes a frame. When frames
+//! are busy, the first frame of the window that is not busy is compared with the first such frame of the
+//! main part.
 //!
 //! **Compared.** libCacheSim 0.3.5 has other rules under this name, so most miss ratios differ by more than
 //! 0.005, in both directions. [`LibCacheSimWTinyLfu`](super::LibCacheSimWTinyLfu) has its rules, lists them,

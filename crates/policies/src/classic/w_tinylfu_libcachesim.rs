@@ -18,8 +18,8 @@
 //!
 //! **Departures** from the program. No hit can evict here: the page is *given up*, and stays until the next
 //! miss takes its frame first. A reference before that is a hit, and is treated as the arrival that it is for
-//! the program. When frames are busy, the first frame of the window and of the main part that is not are
-//! compared.
+//! the program. When frames are busy, the first frame of the window that is not busy is compared with the
+//! first such frame of the main part.
 //!
 //! **Compared**, with pages named as they were for the program (`bufbench check-baselines`): of 117 miss
 //! ratios of `peers.csv` none is above the program's, 61 are equal, and hits on pages given up make the
