@@ -9,15 +9,16 @@ use crate::{PageId, mix64};
 /// Entries of the sampled list: few enough to be looked through at a sampled access, and enough that a
 /// position among them has a standard error of 0.06.
 const SAMPLES_MAX: usize = 64;
-/// The list is refilled when fewer entries than this are alive.
+/// With fewer entries than this, blocks are sampled at twice the rate.
 const SAMPLES_MIN: usize = 16;
-/// A block is sampled if its hash is below the threshold, of this many.
+/// Hashes are below this. A block is sampled if its hash is below the threshold.
 const HASHES: u64 = 1 << 24;
 /// Re-accesses of sampled blocks before a class is given.
 const EVIDENCE_MIN: u32 = 16;
 /// First accesses of sampled blocks, without a re-access, that make a stream one-shot.
 const FIRST_ACCESSES_MIN: u32 = 128;
-/// Re-accesses that are averaged plainly before the mean becomes a moving one, and the weight of that: 1/64.
+/// The first 64 re-accesses have a plain mean. After them it is a moving mean, to which a re-access
+/// contributes 1/64.
 const PLAIN_MEAN: u32 = 64;
 /// How far the recency must pass a threshold to change a class.
 const HYSTERESIS: f64 = 0.05;
@@ -29,9 +30,9 @@ const SWEEP_EVERY: u64 = 64;
 /// How a stream is watched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AmpOptions {
-    /// A block that the stream has not used for this number of its accesses is forgotten, so that a loop that
-    /// starts late is seen: four times the frames that could hold it. A loop longer than that could not be
-    /// held and looks one-shot.
+    /// A block is forgotten that the stream has not used for this number of its accesses, so that a loop
+    /// that starts late is seen. A loop longer than that looks one-shot. [`for_frames`](Self::for_frames)
+    /// takes four times the pool's frames, as a longer loop could not be held anyway.
     pub forget_after: u64,
     /// Whether the recency stays a plain mean, for comparison with the exact one.
     pub plain_mean: bool,
@@ -87,7 +88,7 @@ impl Amp {
         }
     }
 
-    /// The mean recency, and of how many re-accesses; none before the first.
+    /// The mean recency, and the number of re-accesses that it is of; `None` before the first.
     pub fn recency(&self) -> Option<(f64, u32)> {
         (self.samples > 0).then_some((self.recency, self.samples))
     }

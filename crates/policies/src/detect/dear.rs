@@ -113,7 +113,7 @@ impl Detector for Dear {
         self.class
     }
 
-    /// Accesses of the periods that the label rests on.
+    /// The accesses remembered: those of the last whole period, and those since.
     fn evidence(&self) -> Evidence {
         Evidence { samples: u32::try_from(self.history.len()).unwrap_or(u32::MAX), recency: None }
     }

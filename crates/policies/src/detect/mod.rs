@@ -35,7 +35,7 @@ use crate::PageId;
 /// What a stream looks like.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Class {
-    /// Not enough evidence, or no class of these.
+    /// Not enough evidence, or none of the other classes.
     #[default]
     Other,
     /// Blocks are used once: nothing is gained by keeping them.
@@ -44,7 +44,7 @@ pub enum Class {
     Looping,
     /// What was used lately is used again soon.
     Temporal,
-    /// Each block has a probability of its own.
+    /// Each block is used with a probability of its own, whatever was used before.
     Probabilistic,
 }
 
@@ -92,7 +92,7 @@ pub trait Detector {
 /// What a label rests on.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Evidence {
-    /// Accesses that told something.
+    /// Accesses that the label is based on.
     pub samples: u32,
     /// AMP's mean access recency, from 0 (a loop) to 1; none where it is not measured, or nothing was
     /// accessed again.

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use super::{Class, Detector, Evidence};
 use crate::PageId;
 
-/// By how much one count must exceed the other. Not the paper's number, which was not looked up. That small
-/// files which are read a few times are misjudged does not depend on it below 3,000.
+/// By how much one count must exceed the other. The paper's number was not looked up. With any number below
+/// 3,000, small files that are read a few times are misjudged.
 const LEAD: i64 = 100;
 
 /// "Program-Counter-Based Pattern Classification in Buffer Caching" (Gniady, Butt, Hu, OSDI '04).

@@ -69,8 +69,8 @@ impl ManagerKind {
         self.build_with(pool_frames, seed, tenant, &Tuning::default(), None)
     }
 
-    /// The same with other constants, which only [`Automatic`] has, and with what managers of the kind
-    /// [`Auto`](Self::Auto) learn together as long as their tenants have few pages.
+    /// As [`build`](Self::build), with other constants, which only [`Automatic`] has. `shared` is what
+    /// managers of the kind [`Auto`](Self::Auto) learn together as long as their tenants have few pages.
     pub fn build_with(
         self,
         pool_frames: u32,

@@ -1,7 +1,7 @@
 //! Level two: which of a tenant's pages goes.
 //!
-//! A manager is advice. The directory asks it only when its tenant is to give up a frame, validates the
-//! answer, and charges a wrong one to the tenant that gave it.
+//! A manager only advises. The directory asks it when its tenant is to give up a frame, validates the
+//! answer, and makes the tenant bear the cost of a wrong one.
 
 use std::cell::Cell;
 
@@ -45,7 +45,7 @@ pub struct Block {
 pub struct Want {
     /// Which page.
     pub page: PageId,
-    /// When it is needed: a number that is the manager's own, and grows.
+    /// When it is needed: a number of the manager's own, larger for pages that are needed later.
     pub position: u64,
 }
 
@@ -58,15 +58,15 @@ pub trait Look {
     /// loads.
     fn is_busy(&mut self, frame: FrameId) -> bool;
 
-    /// Whether the page in the frame has changes that its file does not have. No, where the driver does not
-    /// know.
+    /// Whether the page in the frame has changes that its file does not have. False where the driver does
+    /// not know.
     fn is_modified(&mut self, frame: FrameId) -> bool;
 
     /// Frames that the tenant may take before it is at its cap.
     fn frames_left(&self) -> u32;
 
     /// The block of the tenant in `frame`, if there is one. Its context is that of the access that loaded it.
-    /// None, where the driver does not tell.
+    /// `None` also where the driver does not tell.
     fn block(&self, _frame: FrameId) -> Option<Block> {
         None
     }
@@ -109,8 +109,8 @@ pub const WISHES_MAX: usize = 64;
 /// bound on their steps. A manager sees only the blocks of its own tenant and has no handle to the pool. It
 /// may panic: the panic is caught and counted, and the tenant is unmanaged from then on.
 pub trait Manager: Send {
-    /// `block` has been loaded. On becoming a tenant's manager this is called for each resident block, those
-    /// to be replaced first coming first.
+    /// `block` has been loaded. When the manager becomes a tenant's, this is called for each of its resident
+    /// blocks, in the order in which they would be replaced.
     fn new_block(&mut self, block: &Block);
 
     /// The block in `frame` has left: evicted, discarded, or its file is gone.
@@ -172,8 +172,8 @@ pub trait Manager: Send {
     fn prefetch_question(&self, _missing: PageId) {}
 
     /// Whether the manager itself finds out when it does worse than the ledger, and follows the ledger then.
-    /// Its say is not revoked: whether single overrules are mistakes says less than the misses it compares.
-    /// Others are protected from it as from any manager.
+    /// Such a manager is not revoked, because the misses that it compares say more than single mistakes do.
+    /// Other tenants are protected from it as from any manager.
     fn judges_itself(&self) -> bool {
         false
     }
@@ -241,16 +241,17 @@ pub(crate) enum Control {
     Manager(Managed),
 }
 
-/// A manager of its author's or ours.
+/// A manager of this crate's or of the engine's own.
 pub(crate) struct Managed {
     manager: Box<dyn Manager>,
     pub yields_to_directives: bool,
-    /// It has panicked in a call that could not say so: the next one that can does.
+    /// It has panicked in a call that returns no error. The next [`new_block`](Control::new_block) or
+    /// [`replace_block`](Control::replace_block) returns one.
     has_panicked: Cell<bool>,
 }
 
 impl Managed {
-    /// What `ask` returns, or `otherwise` if it panics.
+    /// What `ask` returns, or `otherwise` if it panics, which is noted.
     #[inline(always)]
     fn ask<R>(&self, otherwise: R, ask: impl FnOnce(&dyn Manager) -> R) -> R {
         contained(|| ask(&*self.manager)).unwrap_or_else(|| {
@@ -319,7 +320,7 @@ impl Control {
         match self {
             Control::None | Control::Pools(_) => Ok(()),
             Control::Manager(Managed { manager, .. }) => {
-                // Of its own, so that a panic or a manager that removes wants leaves what is there.
+                // Not `out` itself, so that a manager that panics or removes wants leaves those of others.
                 let mut wants = Vec::new();
                 call(|| manager.wants(frames_left, &mut wants))?;
                 out.extend(wants.into_iter().take(WANTS_MAX));
@@ -341,7 +342,7 @@ impl Control {
         }
     }
 
-    // Two callers, one of them for every hit.
+    // Inlined because it has only two callers, one of which runs for every hit.
     #[inline(always)]
     pub fn block_accessed(
         &mut self,
@@ -437,7 +438,7 @@ impl Control {
         match self {
             Control::None => false,
             Control::Pools(_) => true,
-            // One that panics here is told every hit.
+            // A manager that panics here is told every hit.
             Control::Manager(managed) => managed.ask(true, |manager| manager.needs_every_hit(page)),
         }
     }
@@ -487,8 +488,8 @@ fn call<R>(call: impl FnOnce() -> R) -> Result<R, Panicked> {
     contained(call).ok_or(Panicked)
 }
 
-/// Takes the blocks out of the levels of priority pools, and drops the manager, which runs its author's code,
-/// too.
+/// Takes the blocks out of the levels of priority pools, and drops the manager. The drop may run code of the
+/// engine, so its panic is contained, too.
 pub(crate) fn drop_control(mut control: Control, frames: &mut FrameTable) {
     if let Control::Pools(pools) = &mut control {
         pools.unlink_all(frames);

@@ -6,7 +6,8 @@
 //! reference; a block already at its new level stays where it is.
 //!
 //! The victim is chosen by the policy of the lowest-priority level that has a block free to take. Lists are
-//! always in order of recency: `set_policy` changes which end is taken, never the order.
+//! in order of recency, except that a directive puts the blocks that it moves at the end that is replaced
+//! later. `set_policy` changes which end is taken, never the order.
 //!
 //! Cost: O(1) a hit; a victim takes one step for each busy block it passes, at most all of the tenant's. A
 //! directive over a range costs O(min(range, resident blocks) * log).
@@ -57,7 +58,7 @@ impl PriorityPools {
         self.unlink(frames, frame, if evicted { Departure::Evicted } else { Departure::Moved });
     }
 
-    /// The levels end: their blocks are in none.
+    /// Takes all blocks out of the levels, before these are dropped.
     pub fn unlink_all(&mut self, frames: &mut FrameTable) {
         for level in &mut self.levels {
             while level.list.pop_head(&mut frames.pool_links).is_some() {}
@@ -295,8 +296,8 @@ impl Level {
         None
     }
 
-    /// Tells the policy of a block that entered the list. A level that takes in one block for each it gives
-    /// up keeps the capacity it was told.
+    /// Tells the policy of a block that entered the list. Its capacity is raised here and lowered only at a
+    /// question, so it stays the same while the level takes in one block for each that it gives up.
     fn inserted(&mut self, frames: &FrameTable, frame: u32) {
         if let Some(order) = &mut self.order {
             if self.list.len() > self.capacity_told {

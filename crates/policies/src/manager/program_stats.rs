@@ -1,4 +1,4 @@
-//! What is said of a manager that runs a program, and to it.
+//! Reports of a manager that runs a program, and why a value could not be sent to one.
 
 use std::fmt;
 
@@ -15,11 +15,12 @@ pub struct ProgramStats {
     pub faults: u64,
     /// Events that ended because they took too long.
     pub out_of_fuel: u64,
-    /// Answers that were no block of the tenant which could be taken.
+    /// Answers that named no block of the tenant, or one that could not be taken.
     pub invalid_answers: u64,
     /// Nanoseconds that the events took, as far as the driver measures it; otherwise 0.
     pub spent_ns: u64,
-    /// Whether, and why, the program runs no more: the tenant's blocks go in the ledger's order then.
+    /// Why the program does not run any more; `None` if it runs. Without it the tenant's blocks go in the
+    /// ledger's order.
     pub unloaded: Option<Unloaded>,
 }
 
@@ -47,7 +48,7 @@ pub enum Incident {
     OutOfFuel,
     /// An event divided by zero.
     DivisionByZero,
-    /// The answer to a question was no block of the tenant which could be taken.
+    /// The answer to a question was no block of the tenant, or one that could not be taken.
     InvalidAnswer,
 }
 

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::ids::PageId;
 
-/// Ranges a tenant may have, as many as the file records of the LRU-SP paper's limits.
+/// Ranges that a tenant may have. The LRU-SP paper limits its file records to the same number.
 pub(crate) const RANGES_MAX: usize = 4096;
 
-/// Disjoint pieces, each visible part of one directive's range.
+/// Disjoint pieces, each the visible part of one directive's range: a later range hides earlier ones.
 ///
 /// At most [`RANGES_MAX`] ranges are partly visible at a time and each new range cuts at most one old piece
 /// in two, so there are at most `2 * RANGES_MAX` pieces.
@@ -38,7 +38,8 @@ impl PriorityRanges {
     }
 
     /// Gives `first..=last` the `priority`. False, and nothing changed, if that needs more than
-    /// [`RANGES_MAX`] ranges. A range of default priority over pages that have no other needs no record.
+    /// [`RANGES_MAX`] ranges. A range of default priority over pages without another priority needs no
+    /// record.
     pub fn set(&mut self, first: PageId, last: PageId, priority: i8) -> bool {
         let (first, last) = (first.0, last.0);
         let covered = self.covered(first, last);

@@ -7,9 +7,9 @@ use crate::ids::{ContextId, FileId};
 /// remember the stream; streams that were forgotten and come again start anew.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct StreamReport {
-    /// Who accesses.
+    /// The context that the accesses are made from.
     pub context: ContextId,
-    /// What is accessed.
+    /// The file that is accessed.
     pub file: FileId,
     /// What the stream looks like.
     pub class: Class,

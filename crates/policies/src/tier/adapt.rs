@@ -1,11 +1,12 @@
 //! DEMOTE-ADAPT-UNI and DEMOTE-ADAPT-EXP: how long a page stays depends on what reads and demotions were
 //! worth.
 //!
-//! **Idea.** The list is cut into ten segments, the first of which goes next. Two ghost lists remember which
+//! **Idea.** The list is cut into ten segments; pages go from the first one. Two ghost lists remember which
 //! pages were read and which were demoted lately, each as many as the tier has room for. A READ of a page
-//! that a ghost list remembers is a hit of that list. A page that comes in by a READ, or by a DEMOTE, enters
-//! at the tail of the segment that the share of its list in all ghost hits says. A page that is used moves to
-//! the tail of the last segment. A segment that is full gives its head to the next lower one.
+//! that a ghost list remembers is a hit of that list. A page that comes in by a READ or by a DEMOTE enters
+//! at the tail of a segment: the greater the share of its ghost list in all ghost hits, the later the
+//! segment. A page that is used moves to the tail of the last segment. A full segment gives its head to the
+//! next lower one.
 //!
 //! **Paper.** T. M. Wong, J. Wilkes: "My cache or yours? Making storage more exclusive", USENIX ATC '02; the
 //! rules in detail are those of the authors' simulator. It is less exclusive than DEMOTE on purpose: a page
@@ -31,7 +32,7 @@ const LAST: usize = SEGMENTS - 1;
 const DEMOTED: usize = 0;
 const READ: usize = 1;
 
-/// The one list of a [`Ghosts`] that has but one.
+/// The only list of a [`Ghosts`] that has one.
 const ALL: usize = 0;
 
 /// How large segments are.
@@ -70,13 +71,13 @@ pub struct AdaptTier {
     segments: Segments,
     capacity: u32,
     sizes: [u32; SEGMENTS],
-    /// A list a segment.
+    /// One list for each segment.
     pages: Ghosts<SEGMENTS>,
     /// Pages demoted and pages read lately, least recently at the head.
     ghosts: [Ghosts<1>; 2],
-    /// Hits of each ghost list, and 1.
+    /// Hits of each ghost list, plus 1, so that their sum is never 0.
     hits: [u64; 2],
-    /// Where pages enter that are demoted, and those that are read.
+    /// The segments that pages enter: first of demoted pages, then of those that are read.
     entry: [usize; 2],
 }
 
@@ -94,12 +95,12 @@ impl AdaptTier {
         }
     }
 
-    /// The segments that pages enter which are demoted, and which are read.
+    /// The segments, 0 to 9, that pages enter: first of demoted pages, then of those that are read.
     pub fn entry_segments(&self) -> [usize; 2] {
         self.entry
     }
 
-    /// A READ of `page` shows what each ghost list is worth.
+    /// Counts a READ of `page` as a hit of the ghost lists that remember it, and computes the shares anew.
     fn learn(&mut self, page: PageId) {
         for (ghosts, hits) in self.ghosts.iter_mut().zip(&mut self.hits) {
             if let Some(slot) = ghosts.slot(page) {
@@ -126,7 +127,7 @@ impl AdaptTier {
         ghosts.push(ALL, page);
     }
 
-    /// The first segment from `segment` downwards that has a size.
+    /// The first segment from `segment` downwards whose size is not 0.
     fn at_or_below(&self, segment: usize) -> Option<usize> {
         (0..=segment).rev().find(|segment| self.sizes[*segment] > 0)
     }
@@ -136,8 +137,8 @@ impl AdaptTier {
         self.at_or_below(segment.checked_sub(1)?)
     }
 
-    /// Makes room for one page in `segment`: from there downwards to the first that has some, each gives its
-    /// head to the next one; the lowest ejects it.
+    /// Makes room for one page in `segment`: each segment from there down to the first with room gives its
+    /// head to the next lower one. If none has room, the lowest ejects its head.
     fn make_room(&mut self, segment: usize) -> Option<Ejected> {
         if self.pages.len(segment) < self.sizes[segment] {
             return None;
@@ -209,8 +210,8 @@ impl TierOrder for AdaptTier {
         forget(&mut self.pages, page)
     }
 
-    /// Pages keep their order. Those beyond a segment's new size go down, and up again where there is no room
-    /// below.
+    /// The remaining pages keep their order. Pages beyond a segment's new size move down, and up again where
+    /// there is no room below. O(n).
     fn resize(&mut self, capacity: u32, ejected: &mut dyn FnMut(Ejected)) {
         for segment in 0..SEGMENTS {
             while self.len() > capacity && self.pages.len(segment) > 0 {

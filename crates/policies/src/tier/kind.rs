@@ -23,7 +23,7 @@ pub enum TierKind {
     },
     /// Ten segments of one size, entered by what reads and demotions were worth.
     AdaptUni,
-    /// The same, each segment twice as large as the one before.
+    /// As [`AdaptUni`](Self::AdaptUni), but each segment is twice as large as the one before.
     AdaptExp,
     /// Pages are kept or passed up; clients demote nothing.
     Promote,
@@ -43,7 +43,7 @@ pub struct TierSetup {
 }
 
 impl TierKind {
-    /// The forms of their names, for messages.
+    /// The names of all kinds, for messages. PERCENT stands for a number from 0 to 100.
     pub const NAMES: [&'static str; 8] = [
         "none-lru",
         "demote-lru",

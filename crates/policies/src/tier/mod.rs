@@ -6,8 +6,8 @@
 //! Making storage more exclusive", USENIX ATC '02, with the details of its authors' simulator; and PROMOTE of
 //! B. S. Gill: "On multi-level exclusive caching", FAST '08.
 //!
-//! A [`TierOrder`] knows pages by number only. Its driver, a simulator or a live tier, has the bytes, calls
-//! in this order, and gives the slot of an ejected page to another one:
+//! A [`TierOrder`] knows pages by number only. It names a slot for each page; its driver, a simulator or a
+//! live tier, keeps the bytes by slot. The driver calls in this order:
 //!
 //! - a client misses: it ejects a page for it, first; if that is clean, [`TierOrder::demote`];
 //! - then it reads the page that it misses: [`TierOrder::read`], or [`TierOrder::take`] if its copy shall be

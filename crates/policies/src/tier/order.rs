@@ -3,7 +3,7 @@
 use crate::PageId;
 use crate::ghost::Ghosts;
 
-/// Where a lower cache has a page: an index into what a driver keeps for each of them.
+/// Where a lower cache has a page: an index into what a driver keeps for each page.
 ///
 /// A page keeps its slot until it leaves. Slots are below the largest capacity that the tier ever had. A page
 /// that comes in takes the slot that became free last, which is that of the page it ejects.
@@ -43,7 +43,7 @@ pub enum Arrival {
     NotKept,
 }
 
-/// A page that a READ found.
+/// A page that was found by a READ.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Found {
     /// Its slot, where its bytes are until another page comes in.
@@ -70,7 +70,7 @@ pub trait TierOrder: Send {
     /// Where `page` is. Changes nothing.
     fn find(&self, page: PageId) -> Option<TierSlot>;
 
-    /// A client reads `page`: whether it is there. If it is not, the client reads it from the source, and the
+    /// A client reads `page`. `None` if it is not there: then the client reads it from the source, and the
     /// driver calls [`fill`](Self::fill).
     fn read(&mut self, page: PageId) -> Option<Found>;
 
@@ -80,7 +80,8 @@ pub trait TierOrder: Send {
     /// A client has ejected `page` and offers it.
     fn demote(&mut self, page: PageId) -> Arrival;
 
-    /// A client reads `page` to have the only copy: as [`read`](Self::read), and it leaves.
+    /// A client reads `page` to have the only copy: as [`read`](Self::read), but the page leaves, except
+    /// from an inclusive cache. Returns the slot that it has or had.
     fn take(&mut self, page: PageId) -> Option<TierSlot> {
         let found = self.read(page)?;
         if found.stays {
@@ -92,21 +93,21 @@ pub trait TierOrder: Send {
     /// `page` ceases to exist, or is not to be served from here any more. Returns the slot that it had.
     fn forget(&mut self, page: PageId) -> Option<TierSlot>;
 
-    /// Changes the room for pages. Those for which there is none any more are ejected, in order. O(change);
-    /// allocates if it is more room.
+    /// Changes the capacity. Pages for which there is no room any more are ejected, the next to go first. A
+    /// step for each page that is ejected, or moved between parts of the order.
     fn resize(&mut self, capacity: u32, ejected: &mut dyn FnMut(Ejected));
 
-    /// Whether a page that stays here when it is read is not to be kept by the client as well.
+    /// Whether a client must not keep a page that stays here when it is read.
     fn keeps_alone(&self) -> bool {
         false
     }
 
-    /// Tells the time, `now`, in a unit that never goes back, and for how long the page that a client ejects
-    /// had not been used, in the same unit. Only [`PromoteTier`](super::PromoteTier) listens.
+    /// A client ejects a page that had not been used for `age`, at the time `now`. Both are in the same
+    /// unit, any in which time never goes back. Only [`PromoteTier`](super::PromoteTier) listens.
     fn hear_age(&mut self, _now: u64, _age: u64) {}
 
     /// Forgets what was learned about reads and demotions, as the published simulations did when their
-    /// warm-up ended. Only [`AdaptTier`](super::AdaptTier) learns any.
+    /// warm-up ended. Only [`AdaptTier`](super::AdaptTier) learns anything.
     fn reset_ratios(&mut self) {}
 
     /// Calls `visit` with each page, next to go first. O(n).
@@ -123,7 +124,7 @@ pub trait TierOrder: Send {
     fn metadata_bytes(&self) -> usize;
 }
 
-/// Pages that tables have room for from the start; larger ones grow as they fill.
+/// Tables have room for this many pages at most from the start; larger ones grow as they fill.
 const ROOM_MAX: u32 = 1 << 20;
 
 /// The room for pages that the tables of a tier of `capacity` begin with.

@@ -1,4 +1,4 @@
-//! PROMOTE: a page is kept by one of the caches on its way up, and none is demoted.
+//! PROMOTE: on its way up, a page is kept by one of the caches only, and no page is demoted.
 //!
 //! **Idea.** Each page that is read, from the tier or from the source, is passed up with a probability, and
 //! the tier drops its copy; else the tier keeps it, and the reader does not. Pages that are read often get
@@ -15,8 +15,8 @@
 //! client's share of all frames, which is also its largest value.
 //!
 //! **Departures.** Hints are heard a twentieth of the tier's life apart; the paper leaves the interval open.
-//! The probability is at least 1/256, so that it can grow again. The tier has one for all clients; in the
-//! paper each has its own, which a client has that keeps a [`Promotion`] itself.
+//! The probability is at least 1/256, so that it can grow again. The tier has one probability for all
+//! clients. In the paper each client has its own, as does a client here that keeps a [`Promotion`] itself.
 //!
 //! **Cost.** O(1). 30 to 34 bytes a page.
 
@@ -28,9 +28,9 @@ use crate::random::SplitMix64;
 /// The one list.
 const ALL: usize = 0;
 
-/// Hints in a life of the tier.
+/// Hints that are heard in a life of the tier, at most.
 const HINTS: u64 = 20;
-/// The share of its distance from 1/2 by which r comes closer at a hint if nothing needs to be done.
+/// If r comes closer to 1/2 by at least this share of its distance from it, the probability is left alone.
 const CLOSING: f64 = 0.05;
 const PROBABILITY_MIN: f64 = 1.0 / 256.0;
 
@@ -42,7 +42,7 @@ pub struct Promotion {
     heard_at: u64,
     /// Whether the next hint that is heard changes the probability.
     is_turn: bool,
-    /// 2 r - 1 at the last hint that might have changed it.
+    /// 2 r - 1 at the last hint that might have changed the probability.
     imbalance: f64,
 }
 
@@ -66,7 +66,8 @@ impl Promotion {
         self.probability
     }
 
-    /// The sizes have changed, and with them the largest probability. One that was the largest remains so.
+    /// The sizes have changed, and with them the largest probability. If the probability was the largest, it
+    /// remains so.
     pub fn resize(&mut self, client_frames: u32, tier_frames: u32) {
         let share = share(client_frames, tier_frames);
         let is_largest = self.probability == self.probability_max;
@@ -79,8 +80,8 @@ impl Promotion {
         self.random.unit() < self.probability
     }
 
-    /// At the time `now`, pages leave the client that were not used for `client_life`, and the next to go in
-    /// the tier was not used for `tier_life`, in the same unit. One of 0 says nothing.
+    /// At the time `now`, the client ejects pages that were not used for `client_life`, and the tier's next
+    /// page to go was not used for `tier_life`, all in the same unit. Ignored if `tier_life` is 0.
     pub fn hear(&mut self, now: u64, client_life: u64, tier_life: u64) {
         if tier_life == 0 || now.saturating_sub(self.heard_at).saturating_mul(HINTS) < tier_life {
             return;
@@ -109,7 +110,7 @@ fn share(client_frames: u32, tier_frames: u32) -> f64 {
     share.max(PROBABILITY_MIN)
 }
 
-/// One list of pages, and the probability that another does not enter it. See the file's head.
+/// One list of pages, and the probability that a page is passed up instead. See the file's head.
 pub struct PromoteTier {
     capacity: u32,
     client_frames: u32,

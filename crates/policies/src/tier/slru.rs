@@ -26,12 +26,13 @@ const PROTECTED: usize = 1;
 pub struct SlruTier {
     capacity: u32,
     protected_percent: u8,
-    /// Next to go, or to go back to probation, at the heads.
+    /// At the heads are the page on probation that goes next, and the protected page that goes back to
+    /// probation next.
     pages: Ghosts<2>,
 }
 
 impl SlruTier {
-    /// An empty tier, of which `protected_percent`, at most 100, rounded down, is for protected pages.
+    /// An empty tier. `protected_percent` of the capacity, rounded down, is for protected pages.
     ///
     /// # Panics
     ///

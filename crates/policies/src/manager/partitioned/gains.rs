@@ -1,10 +1,13 @@
 //! Marginal gains: which partition loses the fewest hits by giving up a frame.
 //!
-//! Of UBM and of PCC, which took it over: "A Low-Overhead, High-Performance Unified Buffer Management Scheme
-//! That Exploits Sequential and Looping References" (Kim and others, OSDI '00); not checked against the
-//! paper's text. A frame of a loop of period t is hit once in t accesses, however many of its frames are
-//! there. A frame more of the default partition brings H(n) - H(n - 1), its hits with n frames less those
-//! with n - 1, an access; hits on its ghosts tell, which stand for as many frames more as there are ghosts.
+//! This is the allocation of UBM, which PCC took over. Paper: Kim and others, "A Low-Overhead,
+//! High-Performance Unified Buffer Management Scheme That Exploits Sequential and Looping References", OSDI
+//! '00; not checked against the paper's text.
+//!
+//! A frame of a loop of period t is hit once in t accesses, however many frames the loop has. A frame of the
+//! default partition brings H(n) - H(n - 1) hits an access, where H(n) are the hits with n frames. This is
+//! estimated from hits on its ghosts: the pages that it would hold with as many more frames as there are
+//! ghosts. Each of these frames counts for an equal share of the hits.
 
 /// What a frame more would bring the default partition.
 pub(super) struct GhostGain {

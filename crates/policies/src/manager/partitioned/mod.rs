@@ -2,18 +2,19 @@
 //! loops.
 //!
 //! Idea: a loop larger than its share of the cache is best served by giving up the page it used last,
-//! anything else by ARC. So the pages that a looping stream loads are in a partition of their own, replaced
-//! MRU, and all others in the default partition, which is ARC; pages of one-shot streams wait in a list that
-//! gives up its pages before all others, the one used last first: of pages that do not come again any may go,
-//! and of a loop too long to be recognised that is the right one. Sizes adapt by ghosts, and both eviction
-//! and adaptation draw partitions at random instead of searching the best ([`partitions`]).
+//! anything else by ARC. So the pages that a looping stream loads are in a partition of their own, under
+//! MRU. All other pages are in the default partition, under ARC, except for those of one-shot streams: these
+//! wait in a list that gives up its pages before all others, the one used last first. Of pages that do not
+//! come again any may go; of a loop too long to be recognised, the page used last is the right one. Sizes
+//! adapt by ghosts, and both eviction and adaptation draw partitions at random instead of searching the best
+//! ([`partitions`]).
 //!
-//! Paper: Zhou, von Behren, Brewer, "AMP: Program Context Specific Buffer Caching", USENIX ATC '05. Its
-//! comparators have the same manager with another detector, as here. What the paper does not say, or was not
+//! Paper: Zhou, von Behren, Brewer, "AMP: Program Context Specific Buffer Caching", USENIX ATC '05. It runs
+//! the other detectors under the same manager, as is done here. What the paper does not say, or was not
 //! looked up, is ours: the initial size of a partition (the frames its stream holds), one-shot pages, the
-//! ghosts of loops, and what happens to a stream whose class is wrong: an overrule counts for the stream
-//! whose page went, a placeholder that is used counts as its mistake, and a stream that is wrong more often
-//! than not is treated like any other for 16 pool sizes of accesses, while the others keep theirs.
+//! ghosts of loops, and what happens to a stream whose class is wrong. An overrule counts for the stream
+//! whose page went, and a placeholder that is used counts as that stream's mistake. A stream that is wrong
+//! more often than not has no class for 16 pool sizes of accesses, while other streams keep theirs.
 //!
 //! A block belongs to the stream that loaded it. It stays in its partition when other streams hit it, except
 //! that a looping stream takes its own blocks out of the default partition, and a one-shot block that is used
@@ -40,9 +41,9 @@ use gains::GhostGain;
 use partitions::{DEFAULT, PARTITIONS_MAX, Partitions};
 use streams::{StreamId, Streams};
 
-/// Where blocks of one-shot streams are; no partition.
+/// The place of blocks of one-shot streams; not a partition.
 const PASSING: usize = PARTITIONS_MAX;
-/// Not a block of the tenant.
+/// The place of a frame without a block of the tenant.
 const NOWHERE: usize = PARTITIONS_MAX + 1;
 /// Belongs to no stream.
 const NO_STREAM: StreamId = StreamId { slot: NIL, serial: 0 };
@@ -109,7 +110,7 @@ impl Partitioned {
         }
     }
 
-    /// The same, following the detector however often it is wrong: as published, for comparison.
+    /// The same manager, but it follows the detector however often that is wrong, as published.
     pub fn without_fallback(self) -> Self {
         Self { falls_back: false, ..self }
     }
@@ -122,7 +123,8 @@ impl Partitioned {
         Self { gain: Some(gain), default: classic::build(PolicyKind::Lru, 0), ..self }
     }
 
-    /// The stream of an access hears of it, and may change class. Returns its slot.
+    /// Tells the stream of an access, which may change its class by that. Returns the stream's slot; `None`
+    /// if the access belongs to no stream.
     fn hear(&mut self, access: &Access, is_hit: bool) -> Option<u32> {
         self.now += 1;
         let mut orphaned = None;
@@ -204,7 +206,8 @@ impl Partitioned {
         }
     }
 
-    /// A partition that takes in one block for each it gives up keeps the capacity it was told.
+    /// Raises the capacity of the default policy for one block more, if need be. It is lowered only at a
+    /// question, so it stays the same while the partition takes in one block for each that it gives up.
     fn default_grows(&mut self) {
         let blocks = self.partitions.sizes[DEFAULT] + 1;
         if blocks > self.default_capacity {
@@ -237,7 +240,7 @@ impl Partitioned {
         }
     }
 
-    /// The partition that a frame is first sought in; at least one has a block.
+    /// The partition that is asked for a frame first. At least one partition must have a block.
     fn giving_partition(&mut self) -> usize {
         let Some(gain) = &self.gain else { return self.partitions.draw(&mut self.random) };
         let of_default = gain.at(self.now);
@@ -269,7 +272,8 @@ impl Partitioned {
         list.iter_from_tail(&self.links).map(FrameId).find(|frame| !busy(*frame))
     }
 
-    /// The block in `frame` went to make room: its partition remembers it, and its stream answers for it.
+    /// The block in `frame` went to make room. Its partition remembers it, and if it went instead of the
+    /// candidate, the overrule counts for its stream.
     fn gave_up(&mut self, frame: FrameId, candidate: FrameId) {
         let Frame { page, loader, place, .. } = self.frames[frame.index()];
         if usize::from(place) < PARTITIONS_MAX {

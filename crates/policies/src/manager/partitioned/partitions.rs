@@ -1,12 +1,13 @@
 //! How many frames each partition should have.
 //!
-//! Each partition remembers pages that it evicted lately, up to an eighth of the frames. A miss on one of
-//! them says that the partition would have hit with that number of frames more, so its target grows by one
-//! frame, and that of another, drawn in proportion to targets, shrinks. The ghosts of the default partition
-//! are the latest, as they are what LRU would hold in more frames; those of a loop are the oldest, as MRU
-//! would. So in both a hit on ghosts counts what as many frames more would be worth, and equal steps are
-//! fair. (The details were not checked against the paper's text. With the latest ghosts in loops as well, the
-//! ghosts of a loop that does not nearly fit would never be hit.)
+//! Each partition remembers pages that it evicted, up to an eighth of the frames (at least 64). A miss on
+//! one of these ghosts shows that the partition would have had a hit with as many more frames as it has
+//! ghosts. So its target grows by one frame, and that of another, drawn in proportion to targets, shrinks.
+//!
+//! The default partition remembers the latest of its pages, which LRU would hold in more frames. A loop
+//! remembers the oldest, which MRU would hold. So in both, a hit on ghosts counts what as many more frames
+//! would be worth, and equal steps are fair. (The details were not checked against the paper's text. With
+//! the latest ghosts in loops as well, the ghosts of a loop that does not nearly fit would never be hit.)
 
 use crate::ghost::Ghosts;
 use crate::ids::PageId;
@@ -15,7 +16,7 @@ use crate::random::SplitMix64;
 
 /// The partition of everything that has none of its own.
 pub(super) const DEFAULT: usize = 0;
-/// Partitions at once, the default one included. Loops beyond stay in the default partition until one ends.
+/// Partitions at once, the default one included. Further loops stay in the default partition until one ends.
 pub(super) const PARTITIONS_MAX: usize = 16;
 /// Frames that a target does not go below, unless there are too few for all partitions.
 const TARGET_MIN: u32 = 8;
@@ -117,7 +118,8 @@ impl Partitions {
         }
     }
 
-    /// `page` comes in: if a partition remembers it, that grows. Returns that partition.
+    /// `page` comes in. If a partition remembers it, the target of that partition grows. Returns the
+    /// partition.
     pub fn loaded(&mut self, page: PageId, now: u64, random: &mut SplitMix64) -> Option<usize> {
         let partition = self.ghosts.take(page)?;
         self.ghosts_alive[partition] = now;

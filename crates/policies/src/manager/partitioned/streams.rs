@@ -18,7 +18,7 @@ const MISTAKES_SHARE_MAX: f64 = 0.5;
 const OVERRULES_MAX: u32 = 2 * JUDGED_OVERRULES;
 /// The weight of the latest distance between two accesses of a stream in their moving mean.
 const SPACING_WEIGHT: f64 = 1.0 / 64.0;
-/// For how long, in pool sizes of accesses.
+/// For how long the class of a stream is not followed after too many mistakes, in pool sizes of accesses.
 const REVOKED_POOLS: u64 = 16;
 
 /// A stream, told apart from those that had its slot before and after it.
@@ -30,7 +30,7 @@ pub(super) struct StreamId {
 
 pub(super) struct Stream {
     pub id: StreamId,
-    /// An access of it, which says its context and file.
+    /// Its first access, which says its context and file.
     pub access: Access,
     key: u64,
     detector: Box<dyn Detector + Send>,
@@ -107,8 +107,8 @@ impl Stream {
         }
     }
 
-    /// That was wrong. Returns whether the stream's class is not to be followed from now on, which needs
-    /// `falls_back`.
+    /// An overrule of the stream was a mistake. Returns whether its class is not to be followed from now on,
+    /// which needs `falls_back`.
     pub fn mistaken(&mut self, now: u64, pool_frames: u32, falls_back: bool) -> bool {
         self.mistakes += 1;
         self.recent_mistakes += 1;
@@ -149,8 +149,8 @@ impl Streams {
         }
     }
 
-    /// The stream of an access, which must belong to one; `recycle` is told of a stream that goes to make
-    /// room.
+    /// The slot of the stream of an access; `None` if the access belongs to none. `recycle` is told of a
+    /// stream that goes to make room.
     #[inline]
     pub fn find(&mut self, access: &Access, recycle: impl FnOnce(&Stream)) -> Option<u32> {
         let key = self.kind.stream(access)?;
