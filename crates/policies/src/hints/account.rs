@@ -15,9 +15,9 @@ use crate::{
     manager::Want,
 };
 
-/// Blocks of one question that are looked at for each list.
+/// Blocks that one question looks at for each list.
 const OFFERS_TRIED: usize = 8;
-/// Pages that a reader has reached and waits for at most.
+/// Pages that a reader may have reached before their accesses are told, at most.
 const AWAITED_MAX: usize = 64;
 /// How far the reader of a list may be ahead of the position that it has told.
 const LED_BY: u64 = 32;
@@ -42,7 +42,7 @@ pub(crate) struct AccountHints {
     lists: Vec<OpenList>,
     /// Blocks of the account, in flight or present, that a list names or brought in.
     blocks: PageMap<Block>,
-    /// Numbers spent blocks in order.
+    /// The number of the block that was spent last. Spent blocks are numbered in order.
     spent: u64,
     /// Spent blocks by number; those whose number has changed are left in until they reach the front.
     spent_order: VecDeque<(u64, PageId)>,
@@ -130,8 +130,8 @@ impl AccountHints {
         Some(position)
     }
 
-    /// The reader of a list has come to `position`, at a time of the directory's. From the first such call on
-    /// it is the reader who moves the list: accesses are not matched with it any more.
+    /// The reader of a list has come to `position`, at the directory's time `now`. From the first such call
+    /// on only such calls move the list; accesses are not matched with it any more.
     pub fn consumed_to(&mut self, serial: u64, position: u64, now: u64) {
         let Some(at) = self.find(serial) else { return };
         let mut passed = Vec::new();
@@ -163,7 +163,8 @@ impl AccountHints {
         let Some(at) = self.find(serial) else { return };
         let mut passed = Vec::new();
         let skipped = self.lists[at].list.pass(count, |hint| passed.push(hint));
-        // However many it leaves out at a time, as behind a LIMIT, it is one piece of news about the list.
+        // Where the list is judged, the call counts as one skipped hint, however many it leaves out: a
+        // reader may leave out all the rest at once, as behind a LIMIT.
         let news = skipped.min(1);
         self.lists[at].judge_skips(news, news);
         self.lists[at].counts.skipped += skipped - news;
@@ -177,7 +178,7 @@ impl AccountHints {
         }
     }
 
-    /// The reader of a list consumes `hints` during a read.
+    /// The reader of a list consumes `hints` hints in the time of one read.
     pub fn set_horizon(&mut self, serial: u64, hints: u32) {
         if let Some(at) = self.find(serial) {
             self.lists[at].horizon = hints.max(1);
@@ -261,7 +262,7 @@ impl AccountHints {
             }
         }
         if named.is_none() && self.blocks.get(&page).is_some_and(|block| block.spent.is_some()) {
-            // It has other uses than the lists'.
+            // The page has other uses than those that lists name, so it does not go before the others.
             self.forget(page);
         }
         named
@@ -283,7 +284,7 @@ impl AccountHints {
             return;
         }
         match (block.came_for, block.place) {
-            // Nobody knows of it any more, and nobody brought it in for a list.
+            // No list names it any more, and it was not brought in for one.
             (None, _) => self.forget(hint.page),
             (Some(serial), Place::Ahead(_)) if !is_used => {
                 self.count_wasted(serial);
@@ -298,7 +299,7 @@ impl AccountHints {
         }
     }
 
-    /// A page that came in for a list is there, unread, and nobody knows of it any more.
+    /// Counts a page that came in for a list and is there, unread, when no list names it any more.
     fn count_wasted(&mut self, serial: u64) {
         if let Some(at) = self.find(serial) {
             self.lists[at].counts.wasted += 1;
@@ -358,7 +359,7 @@ impl AccountHints {
     /// A page of the account that was in flight is there.
     pub fn arrived(&mut self, page: PageId, frame: u32) {
         if !self.blocks.contains_key(&page) && self.is_named(page) {
-            // It is back because it could not be written.
+            // The page is back because it could not be written.
             self.blocks.insert(page, Block { place: Place::InFlight, came_for: None, spent: None });
         }
         let Some(block) = self.blocks.get_mut(&page) else { return };
@@ -495,7 +496,8 @@ impl AccountHints {
                 if !busy(FrameId(frame)) {
                     let frame = self.yielded(list, busy).unwrap_or(frame);
                     best = Some(Offer { frame, distance });
-                    // Another list may name it sooner, and then the next one of this may be farther.
+                    // With several lists, another one may name this page sooner, so that the next page of
+                    // this list may be needed later.
                     if self.lists.len() == 1 {
                         break;
                     }
@@ -505,7 +507,8 @@ impl AccountHints {
         best
     }
 
-    /// The block that goes instead of that which the list needs last, at the same price.
+    /// The block that goes instead of the one that the list needs last, at the same price. None with several
+    /// lists.
     fn yielded(&self, list: &OpenList, busy: &mut dyn FnMut(FrameId) -> bool) -> Option<u32> {
         if self.lists.len() > 1 {
             return None;
@@ -521,8 +524,8 @@ impl AccountHints {
         self.lists.iter().find(|list| list.serial == serial).map(|list| &list.list)
     }
 
-    /// For each list that names the page, whose list it is, and how many of its reads ahead: the next one is
-    /// 1 ahead.
+    /// For each list that names the page: whose list it is, and how many of the list's reads ahead the page
+    /// is. The next read is 1 ahead.
     pub fn reads_until(&self, page: PageId) -> impl Iterator<Item = (TenantId, u64)> {
         self.lists.iter().filter_map(move |list| {
             let next = list.list.next_use(page)?;
@@ -558,15 +561,15 @@ impl AccountHints {
         self.lists.iter().filter_map(here).min().map(NextUse::Ahead)
     }
 
-    /// Whether the page of an offer is needed later than that in `frame`, of which the lists tell, or which
-    /// is expected not to be needed for as long as it has been idle.
+    /// Whether the page of an offer is needed later than the page in `frame`. If the lists do not know when
+    /// that is needed, it is expected to stay idle for as long as it has been.
     pub fn is_later(&self, offer: Offer, frames: &FrameTable, frame: u32, now: u64) -> bool {
         let idle = || now.saturating_sub(frames[frame].last_reference) as f64;
         offer.distance > self.distance(frames[frame].page).unwrap_or_else(idle)
     }
 
-    /// Whether an offer says all there is to say: the one list there is names each of the account's `owned`
-    /// blocks, or brought it in.
+    /// Whether an offer decides alone: there is one list only, and it names each of the account's `owned`
+    /// blocks, or the block came in for it.
     pub fn settles(&self, owned: u32) -> bool {
         let is_trusted = matches!(self.lists.as_slice(), [list] if !list.has_strayed);
         is_trusted && self.blocks() >= owned
@@ -586,7 +589,7 @@ impl AccountHints {
         }
     }
 
-    /// The list that would have the page brought in for its use at `position`, if it goes by prices.
+    /// The list that would have the page brought in for its use at `position`, if the list goes by prices.
     pub fn priced_list(&self, page: PageId, position: u64) -> Option<HintListId> {
         let mut lists = self.lists.iter().filter(|list| list.policy == HintPolicy::CostBenefit);
         let list = lists.find(|list| list.list.next_use(page) == Some(position))?;

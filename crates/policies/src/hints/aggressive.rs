@@ -2,8 +2,8 @@
 //!
 //! Four properties of every optimal schedule for one disk: fetch the missing block that is needed first;
 //! give up the block needed last; do so only if it is needed later than the one fetched; do it as early as
-//! that allows. *Aggressive* follows them; *controlled*, it adds nothing to a batch that runs, and leaves
-//! half of its frames to blocks that were read.
+//! that allows. *Aggressive* prefetching follows them. *Controlled*, a stream also adds nothing to a batch
+//! that runs, and leaves half of its frames to blocks that were read.
 //!
 //! Papers: Cao, Felten, Karlin, Li, "A Study of Integrated Prefetching and Caching Strategies", SIGMETRICS
 //! '95; the batches are those of CMU-CS-96-174.
@@ -22,7 +22,7 @@ pub struct Batches {
 }
 
 impl Batches {
-    /// None under way, of at most `reads` reads each.
+    /// No batch is under way; each will have at most `reads` reads. Device numbers are below `devices`.
     pub fn new(devices: usize, reads: u32) -> Self {
         Self { reads, left: vec![0; devices] }
     }

@@ -1,8 +1,8 @@
 //! Cost-benefit allocation: which of the frames on offer goes, and whether a prefetch is worth it.
 //!
 //! Each estimator offers one frame: the queue of unhinted blocks its oldest, each stream the block that it
-//! needs last. By definition, not as a short cut: the price of a hinted block jumps at the horizon, so the
-//! cheapest of all blocks may be another one.
+//! needs last. The rule is defined so; it does not find the cheapest of all blocks, which may be another one
+//! because the price of a hinted block jumps at the horizon.
 //!
 //! Paper: Patterson and others, "Informed Prefetching and Caching", SOSP '95.
 
@@ -34,7 +34,8 @@ pub struct Supply {
 }
 
 /// Whether a stream should fetch a block that it needs `depth` accesses ahead, which gains it `gain` seconds
-/// a second. A block that the stream itself needs sooner does not go for it; for others the price decides.
+/// a second. A frame with a block that the stream itself needs sooner is not taken; for others the price
+/// decides.
 pub fn is_worth_fetching(gain: f64, depth: u64, supply: &Supply) -> bool {
     let price = supply.reserve_price.map_or(supply.cost, |reserve| supply.cost.max(reserve));
     gain > price && supply.needed.is_none_or(|needed| does_no_harm(NextUse::Ahead(needed), depth))

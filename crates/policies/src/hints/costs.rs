@@ -16,7 +16,7 @@ pub struct CostModel {
     pub disk_us: f64,
 }
 
-/// Those of CMU-CS-96-174.
+/// The times of CMU-CS-96-174.
 impl Default for CostModel {
     fn default() -> Self {
         Self { hit_us: 425.0, driver_us: 500.0, disk_us: 29_000.0 }
@@ -31,8 +31,8 @@ impl CostModel {
     }
 
     /// What it gains an access to give one more buffer to the fetch of the block needed `depth` accesses
-    /// ahead; the next access is 1 ahead. With as many buffers the process stalls once every `depth`
-    /// accesses, for at most the disk's time, so this is the difference of two such stalls.
+    /// ahead; the next access is 1 ahead. With `depth` buffers the process stalls once every `depth`
+    /// accesses, for at most the disk's time. The gain is the difference to the stalls with one buffer more.
     pub fn prefetch_gain_us(&self, depth: u64) -> f64 {
         if depth >= self.horizon() {
             return 0.0;

@@ -7,7 +7,7 @@ pub struct HintCounts {
     pub given: u64,
     /// Of these, reads that were made.
     pub used: u64,
-    /// Of these, hints passed over: the reader went on behind them, or said so.
+    /// Of the reads disclosed, those that were passed over: the reader went on behind them, or skipped them.
     pub skipped: u64,
     /// Reads for which the reader waited though they were disclosed.
     pub late: u64,
@@ -15,7 +15,7 @@ pub struct HintCounts {
     pub prefetched: u64,
     /// Of these, pages that left, unread, before the read that they were brought in for.
     pub lost: u64,
-    /// Of these, pages that no list named any more when they were still unread.
+    /// Of the pages brought in, those that no list named any more while they were still unread.
     pub wasted: u64,
     /// Lists opened.
     pub lists: u64,

@@ -56,7 +56,7 @@ impl Depth {
         }
     }
 
-    /// More than a quarter of what was fetched was not used.
+    /// More than a quarter of what was fetched was not used. Halves the depth.
     pub fn wasted(&mut self) {
         self.now = (self.now / 2).max(1);
     }

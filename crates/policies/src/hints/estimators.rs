@@ -9,7 +9,7 @@ use crate::{
 
 /// Accesses over which rates and shares are averaged.
 const AVERAGED: u32 = 256;
-/// Segments that a queue is counted in.
+/// Segments of a queue by which hits are counted.
 const SEGMENTS: u32 = 64;
 /// Unhinted accesses a frame after which all counts are halved.
 const ACCESSES_PER_FRAME: u64 = 8;
@@ -25,7 +25,8 @@ pub struct AccessRate {
 }
 
 impl AccessRate {
-    /// The tenant began an access `gap_us` after its last one was done, time that it waited left out.
+    /// The tenant began an access `gap_us` after its last one was done, not counting the time that it
+    /// waited.
     pub fn gap(&mut self, gap_us: f64) {
         average(&mut self.gap_us, &mut self.gaps, gap_us);
     }
@@ -37,7 +38,7 @@ impl AccessRate {
 
     /// Accesses a microsecond, 0 while no gap is known.
     pub fn per_us(&self) -> f64 {
-        // A gap of nothing is no reason for an infinite rate.
+        // The bound keeps the rate finite where gaps are 0.
         if self.gaps == 0 { 0.0 } else { 1.0 / self.gap_us.max(1e-3) }
     }
 
@@ -69,11 +70,11 @@ pub struct HitCurve {
     /// Per slot: a page of the stack, and its segment.
     pages: Vec<(PageId, u32)>,
     links: Links,
-    /// Per segment: its first, that is most recently used, slot, its last one, and how many it has.
+    /// The segments, most recently used first, each with its slots in the same order and its hits.
     segments: Vec<Segment>,
     slot_of: PageMap<u32>,
     free: Vec<u32>,
-    /// Unhinted accesses, and since the counts were halved.
+    /// Unhinted accesses, halved together with the hits; and those since the last halving.
     accesses: f64,
     since_halved: u64,
 }
@@ -89,12 +90,12 @@ struct Segment {
 pub struct Slope {
     /// Hits gained an access and buffer.
     pub per_buffer: f64,
-    /// Buffers until there: 0 if nothing is to be gained.
+    /// Buffers that have to be added for this gain; 0 if there is none.
     pub buffers: u32,
 }
 
 impl HitCurve {
-    /// Of a cache of `frames` frames.
+    /// The curve of a cache of `frames` frames, without accesses.
     pub fn new(frames: u32) -> Self {
         let segment = (frames / SEGMENTS).max(1);
         let segments = frames.div_ceil(segment) as usize;
@@ -138,7 +139,7 @@ impl HitCurve {
         segment
     }
 
-    /// `page` ends.
+    /// `page` ceases to exist: it is taken off the stack.
     pub fn forget(&mut self, page: PageId) {
         if let Some(slot) = self.slot_of.remove(&page) {
             let segment = self.pages[slot as usize].1 as usize;
@@ -147,7 +148,7 @@ impl HitCurve {
         }
     }
 
-    /// What the hit ratio loses with the last of `length` buffers.
+    /// How much lower the hit ratio is without the last of `length` buffers.
     pub fn local_slope(&self, length: u32) -> f64 {
         if length == 0 || self.accesses == 0.0 {
             return 0.0;

@@ -8,7 +8,7 @@ use crate::ids::PageId;
 /// Hints that a list holds ahead of its reader at most.
 pub const HINTS_MAX: usize = 1 << 16;
 
-/// Accesses out of order in a row after which the hints before them are taken for skipped.
+/// After more than this many accesses out of order in a row, the hints before them count as skipped.
 const OUT_OF_ORDER_MAX: u32 = 8;
 
 /// The position of a use that is not disclosed.
@@ -22,15 +22,15 @@ pub const NEVER: u64 = u64::MAX;
 pub struct HintList {
     /// The hints ahead.
     hints: VecDeque<Hint>,
-    /// Of the first of them.
+    /// The position of the first hint.
     position: u64,
     /// For each page that is named ahead.
     pages: PageMap<Uses>,
     /// Accesses since the last one that used the first hint.
     out_of_order: u32,
-    /// Reads from the last page named again to its use before.
+    /// Reads between the two latest uses of the page that was named again last.
     period: u64,
-    /// Pages named again in a row after that many reads.
+    /// How many pages in a row, up to the last one, were named again after `period` reads.
     periodic: u64,
 }
 
@@ -38,7 +38,7 @@ struct Hint {
     page: PageId,
     /// The next position of the same page, or [`NEVER`].
     next: u64,
-    /// Its access came before those of hints ahead of it.
+    /// Its page was accessed out of order, before those of earlier hints.
     is_used: bool,
 }
 
@@ -95,18 +95,18 @@ impl HintList {
         Some(position)
     }
 
-    /// Of the reader's next read.
+    /// The position of the reader's next read.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// Behind the last read that is disclosed.
+    /// The position after that of the last read that is disclosed.
     pub fn end(&self) -> u64 {
         self.position + self.hints.len() as u64
     }
 
-    /// How many pages, the last ones named again in a row, were so after equally many reads. Pages named for
-    /// the first time do not count.
+    /// How many pages in a row, up to the last one that was named again, were named again after equally many
+    /// reads. Pages named for the first time do not count.
     pub fn periodic(&self) -> u64 {
         self.periodic
     }
@@ -147,8 +147,8 @@ impl HintList {
         hints.filter(|(_, hint)| !hint.is_used).map(|(position, hint)| (position, hint.page))
     }
 
-    /// `page` was accessed: which hint was that? The next one, or else one within `window` hints. `None` if
-    /// the list does not name the page there: the reader stays where it is.
+    /// `page` was accessed. Returns the hint that the access used: the page's next one, if that is among the
+    /// next `window` hints. `None` if it is not: then the reader stays where it is.
     ///
     /// A reader may be a little out of order. So the hints before a later one stay for a while: they are
     /// dropped when several accesses in a row have used later ones. `passed` is told of each hint that is
@@ -169,7 +169,7 @@ impl HintList {
         Some(Consumed { position, skipped })
     }
 
-    /// The hint that is `ahead` of the reader is used: the page's next use is another.
+    /// Marks the hint that is `ahead` hints before the reader as used. The page's next use is the one after.
     fn use_hint(&mut self, ahead: usize) -> Passed {
         let hint = &mut self.hints[ahead];
         hint.is_used = true;
@@ -199,7 +199,7 @@ impl HintList {
         unused
     }
 
-    /// The first hint is one that was not used.
+    /// Drops used hints at the front, so that the first hint is one that was not used.
     fn drop_used(&mut self) {
         while self.hints.front().is_some_and(|hint| hint.is_used) {
             self.hints.pop_front();

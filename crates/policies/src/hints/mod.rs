@@ -1,8 +1,8 @@
 //! Disclosed reads: what a tenant says it will access, in which order, and what follows from that.
 //!
-//! A tenant discloses reads in [lists](HintList). From the lists of an account follows which of its pages is
-//! needed last and so goes first, and which absent pages to bring in before they are needed
-//! (`AccountHints`). How far ahead of its reader a list fetches is the [depth rule](Depth).
+//! A tenant discloses reads in [lists](HintList). The lists of an account tell which of its pages is needed
+//! last, and so goes first, and which absent pages to bring in before they are needed (`AccountHints`). The
+//! [depth rule](Depth) says how far ahead of its reader a list fetches.
 //!
 //! [`costs`] and [`cost_benefit`] price frames and prefetches, by the rates and hit ratios that
 //! [`estimators`] observes. [`aggressive`] is the published rule by which a stream prefetches in batches.
@@ -42,7 +42,7 @@ pub struct HintListId {
 }
 
 impl HintListId {
-    /// Whose list it is.
+    /// The tenant whose list it is.
     pub fn tenant(self) -> TenantId {
         self.tenant
     }

@@ -6,31 +6,31 @@ use crate::{
     manager::Want,
 };
 
-/// Hints after which skipped ones are judged, and of these the most that may be skipped.
+/// Hints after which it is judged whether too many were skipped: more than a quarter.
 const SKIP_WINDOW: u32 = 256;
-/// Pages brought in after which wasted ones are judged.
+/// Pages brought in after which it is judged whether too many were wasted: more than a quarter.
 const WASTE_WINDOW: u32 = 64;
-/// The published prefetch horizon: that of a list before it is measured, and hints that a list is matched
-/// with at least.
+/// The published prefetch horizon. A list has it until its own is measured, and an access is matched with
+/// the next twice as many hints at least.
 const HORIZON: u32 = 68;
-/// Hints that are looked at to find pages to bring in, a call.
+/// Hints that one call looks at to find pages to bring in.
 const WANTS_SCANNED: usize = 1024;
 /// Pages in flight that keep a device busy, in transfers of neighbours.
 const IN_FLIGHT_PAGES: u32 = 256;
-/// Neighbours that are waited for to become one transfer.
+/// A run of neighbours that is shorter than this may be put off until more of them can be in one transfer.
 const RUN_PAGES: usize = 32;
-/// How far ahead a page that is read once takes the frame of one that is named: as far as it takes to have
+/// How far ahead a page that is read once may take the frame of one that is named: just far enough to have
 /// one transfer in flight.
 const ONCE_HORIZON: u32 = RUN_PAGES as u32;
 /// How far ahead a loop exchanges pages: as far as it takes to have two transfers in flight, of runs of which
 /// every other is in memory. What it gives up moves towards its beginning by as much a round, and once there
 /// a round more is read of it.
 const LOOP_HORIZON: u32 = 4 * RUN_PAGES as u32;
-/// Named pages that must have come round after equally many reads, the last ones in a row, for a list to be a
-/// loop.
+/// A list is a loop if at least this many pages in a row, up to the last one, were named again after equally
+/// many reads.
 const LOOP_EVIDENCE: u64 = 2 * RUN_PAGES as u64;
-/// Reads of a list after which it tries one page farther ahead than pages stay until they are read. At most
-/// one page for so many reads comes in without staying.
+/// After this many reads, a list tries one page farther ahead than pages are known to stay until they are
+/// read. So at most one page for as many reads comes in without staying.
 const READS_PER_TRY: u64 = 8;
 /// A list's estimate of the directory's time between two of its accesses moves by this part of the
 /// difference.
@@ -41,24 +41,25 @@ const PACE_SHARE: f64 = 1.0 / 64.0;
 pub(crate) struct Room {
     /// Pages that the driver has room for.
     pub pages: u32,
-    /// Frames that nothing is lost by: free ones, and the account's whose pages no list names.
+    /// Frames whose use costs nothing: free ones, and those of the account whose pages no list names.
     pub harmless: u32,
 }
 
-/// Behind which positions nothing comes in.
+/// The positions from which on nothing comes in.
 struct Reach {
     end: u64,
-    /// In exchange for a page that is needed later: a page that is named again. In a list that goes round it
-    /// costs nothing to exchange one page for another early.
+    /// Up to here, a page that is named again takes the frame of a page that is needed later. In a list that
+    /// goes round, an early exchange of one page for another costs nothing.
     again_until: u64,
-    /// The same for a page that is read once. The frame that it takes is missing to the others until it is
-    /// read, and one of them has to be read once more.
+    /// The same for a page that is read once, which is nearer: until it is read, the others lack the frame
+    /// that it takes, and one of them has to be read once more.
     once_until: u64,
 }
 
 impl Reach {
-    /// Whether the page, whose next use after this one is `again`, comes in for one that is needed later,
-    /// after the pages `before` it. The last transfer takes all neighbours that are named again.
+    /// Whether the page of `want`, whose use after that is `again`, may come in in exchange for one that is
+    /// needed later. `before` are the pages that come in before it. A transfer that begins within reach may
+    /// go on beyond it, with neighbours that are named again.
     fn exchanges(&self, want: Want, again: u64, before: &[Want]) -> bool {
         if again == NEVER {
             return want.position < self.once_until;
@@ -72,11 +73,11 @@ impl Reach {
     }
 }
 
-/// Pages that batches may have more.
+/// How many more pages batches may have.
 struct BatchRoom {
-    /// Of a batch that begins.
+    /// For a batch that begins.
     pages: u32,
-    /// Of those that have begun, by file.
+    /// For those that have begun, by file.
     left: Vec<(FileId, u32)>,
 }
 
@@ -105,7 +106,7 @@ pub(super) struct OpenList {
     pub horizon: u32,
     /// Hints ahead of the reader within which pages that come in stay until they are read.
     stays_within: u64,
-    /// Reads made since that was tried farther.
+    /// Reads made since `stays_within` was changed last.
     untried: u64,
     /// The next uses in the list of the blocks that it names and that are present.
     present: PositionSet,
@@ -117,14 +118,14 @@ pub(super) struct OpenList {
     pub in_flight: Vec<(FileId, u32)>,
     /// Transfers in flight at most.
     pub in_flight_max: u32,
-    /// Pages of a transfer, about.
+    /// Pages of a transfer, a moving mean.
     pub run_pages: f64,
     /// The reader says itself where it is; see
     /// [`AccountHints::consumed_to`](super::AccountHints::consumed_to).
     pub is_led: bool,
     /// Pages that the reader has reached and whose accesses are told next.
     pub awaited: Vec<PageId>,
-    /// The directory's time at the last access, and between two.
+    /// The directory's time at the last access; and `pace`, the mean of that from one access to the next.
     pub last_access: Option<u64>,
     pub pace: f64,
     /// Hints passed, and skipped among them, since they were judged.
@@ -139,7 +140,7 @@ pub(super) struct OpenList {
     pub counts: HintCounts,
 }
 
-/// Whether a loop gives up the page before others: every other run of pages that one transfer can have.
+/// Whether a loop gives up the page before others, as it does with every other run of [`RUN_PAGES`] pages.
 fn yields_first(page: PageId) -> bool {
     page.0 / RUN_PAGES as u64 % 2 == 1
 }
@@ -185,7 +186,7 @@ impl OpenList {
         (position - self.list.position()) as f64 * self.pace
     }
 
-    /// The blocks that the list names and that are present, with their next uses, that used last coming
+    /// The blocks that the list names and that are present, with their next uses. The one needed last comes
     /// first.
     pub fn present_by_use(&self) -> impl Iterator<Item = (u64, PageId)> + '_ {
         let page_at = |position| Some((position, self.list.page_at(position)?));
@@ -214,8 +215,8 @@ impl OpenList {
         self.present.len()
     }
 
-    /// The blocks that may go instead of that which is needed last, in a list that is read ahead and goes
-    /// round, the one needed last coming first.
+    /// In a list that is read ahead and goes round: the blocks that may go instead of the one that is needed
+    /// last. Of these, the one needed last comes first. In other lists there are none.
     ///
     /// In a loop every block that is kept saves one read a round, whichever it is. Without this choice those
     /// given up follow each other, and the device idles while the reader passes over the others. Half of the
@@ -246,7 +247,8 @@ impl OpenList {
         size_of::<Self>() + self.list.metadata_bytes() + positions
     }
 
-    /// Hints among which an access that is not the next one is looked for: twice the horizon.
+    /// Hints among which an access that is not the next one is looked for: twice the depth, or twice the
+    /// published horizon if that is more.
     pub fn resync_window(&self) -> u64 {
         2 * u64::from(self.depth.get().max(HORIZON))
     }
@@ -285,9 +287,10 @@ impl OpenList {
     /// Appends the pages to bring in now.
     ///
     /// `is_block` tells of the account's blocks, those in flight included, `present` of other pages whether
-    /// they are in memory. Each takes a frame that nothing is lost by, or that of a page needed later than
-    /// itself (a prefetch does no harm). Under [`HintPolicy::Auto`] the latter holds up to the horizon only:
-    /// a list that goes round would otherwise give up each page for the next one, and save no read.
+    /// they are in memory. Each page takes a frame whose use costs nothing, or that of a page needed later
+    /// than itself, so that a prefetch does no harm. Under [`HintPolicy::Auto`] it takes the latter only up
+    /// to the horizon: a list that goes round would otherwise give up each page for the next one, and save
+    /// no read.
     pub fn wants(
         &mut self,
         is_block: impl Fn(PageId) -> bool,

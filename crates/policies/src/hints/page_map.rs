@@ -10,7 +10,7 @@ use crate::{ids::PageId, random::mix64};
 /// A map from pages. Its order of iteration is the same in every run with the same history.
 pub(super) type PageMap<V> = HashMap<PageId, V, BuildHasherDefault<PageHasher>>;
 
-/// Neighbouring pages of a file whose entries lie side by side.
+/// Low bits of a page's number in a run of neighbouring pages, whose entries lie side by side.
 const NEIGHBOURS_BITS: u32 = 4;
 
 /// Spreads runs of neighbouring pages, and keeps the pages of a run together: the table takes an entry's

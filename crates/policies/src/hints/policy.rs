@@ -3,17 +3,18 @@
 /// Pages of a batch where [`HintPolicy::Aggressive`] does not say.
 pub const AGGRESSIVE_BATCH: u16 = 16;
 
-/// How the pool uses the reads that a tenant discloses. All but `Off` also replace by them.
+/// How the pool uses the reads that a tenant discloses. Under all policies but `Off` the lists decide about
+/// replacement, too.
 ///
-/// None looks farther ahead than pages that came in stay until they are read. So lists of tenants that do not
-/// fit the pool together share it, and come to rest while nobody reads.
+/// No policy fetches so far ahead that pages leave before they are read. So tenants whose lists do not fit
+/// the pool together share it, and fetch nothing while nobody reads.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum HintPolicy {
-    /// At the horizon, as [`Horizon`](Self::Horizon), unless what is missing ahead cannot be read in time;
-    /// then farther, but only into free frames and those of pages that no list names further.
+    /// As [`Horizon`](Self::Horizon), unless what is missing ahead cannot be read in time. Then pages are
+    /// fetched farther ahead, but only into free frames and those of pages that no list names further.
     #[default]
     Auto,
-    /// As far as the benefit of a read is above the price of the frame it takes.
+    /// As far ahead as the benefit of a read is above the price of the frame it takes.
     CostBenefit,
     /// At the first opportunity that does no harm, in batches of this many pages.
     Aggressive {

@@ -7,14 +7,15 @@ const WORDS: usize = HINTS_MAX / WORD_BITS;
 
 /// A set of positions, of which no two are [`HINTS_MAX`] or more apart.
 ///
-/// A bit for each position that a list can hold, and one for each word of them that is not 0. Every call
-/// costs O(1), a step of [`descending`](Self::descending) at most a look at 16 words. Holds 8 KiB.
+/// There is a bit for each position that a list can hold, and a summary bit for each word of these bits.
+/// Every call costs O(1). A step of [`descending`](Self::descending) looks at up to 16 words of the summary.
+/// Holds 8 KiB.
 pub(super) struct PositionSet {
     words: Box<[u64]>,
-    /// One bit a word: it is not 0.
+    /// One bit for each word, which is set while the word is not 0.
     summary: [u64; WORDS / WORD_BITS],
     len: usize,
-    /// Behind the greatest position that was ever inserted.
+    /// One more than the greatest position that was ever inserted.
     end: u64,
 }
 
@@ -58,7 +59,8 @@ impl PositionSet {
     /// The positions, the greatest first.
     pub fn descending(&self) -> impl Iterator<Item = u64> + '_ {
         let border = self.end as usize % HINTS_MAX;
-        // Places from `border` on hold the positions of the round before; all places, if that is 0.
+        // The place of a position is the position modulo `HINTS_MAX`. Places from `border` on hold positions
+        // of the round before; if `border` is 0, all places do.
         let (mut low, mut below) = if border == 0 { (0, HINTS_MAX) } else { (0, border) };
         std::iter::from_fn(move || {
             loop {

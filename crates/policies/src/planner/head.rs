@@ -4,21 +4,21 @@ use super::{Seen, Stretch};
 
 /// The first window, in pages.
 pub(super) const WINDOW_FIRST: u64 = 4;
-/// The window, in transfers, that grows no more while the reader never waits: one being read, one on its way.
+/// The largest window, in transfers, while the reader never waits: one transfer being read, one on its way.
 const TRANSFERS_UNHURRIED: u64 = 2;
 /// The largest window of a stream that leaves pages out, whose transfers are single pages.
 pub(super) const WINDOW_STRIDED: u64 = 32;
-/// How often a distance must repeat: between neighbours, and between other pages, where chance repeats it
-/// sooner.
+/// How often a distance must occur in a row before a position is believed: from a page to the next, and any
+/// other distance, which chance repeats sooner.
 const PATIENCE: u32 = 2;
 const PATIENCE_STRIDED: u32 = 3;
 /// Pages of a sequential position that the reader may leave out, or come back to.
 const SKIP: u64 = 8;
-/// One access in the mean of those between the moves of a position.
+/// One access, in the unit of [`Head::gap`].
 const GAP_ONE: u64 = 16;
-/// The latest gap counts for this part of the mean.
+/// The latest gap is one part in this many of the mean.
 const GAP_SHARE: u64 = 8;
-/// A page of credit, which is counted in quarters.
+/// One page, in the unit of credit, which is a quarter of a page.
 pub(super) const CREDIT_PAGE: i64 = 4;
 
 /// The kinds of positions, which have credits of their own.
@@ -48,17 +48,17 @@ impl Pattern {
 
 /// What bounds the plans of a stream.
 pub(super) struct Limits {
-    /// Of the file.
+    /// How many pages the file has.
     pub pages: u64,
-    /// Of a transfer.
+    /// The most pages of a transfer.
     pub run_pages: u64,
     pub window_max: u64,
-    /// Of the pages of all that are ahead.
+    /// Pages of the tenant that may be ahead at a time.
     pub ahead_max: u64,
 }
 
 impl Limits {
-    /// This number of windows, in parts of a page.
+    /// The credit of this number of largest windows, at least of one first window, in quarters of a page.
     pub fn credit(&self, pattern: Pattern, windows: u64) -> i64 {
         (pattern.window_max(self.window_max) * windows).max(WINDOW_FIRST) as i64 * CREDIT_PAGE
     }
@@ -111,7 +111,7 @@ pub(super) enum Fit {
 }
 
 impl Head {
-    /// At a page, from `now` on.
+    /// A position that is found at page `number`, at time `now`.
     pub fn new(now: u64, number: u64) -> Self {
         Self { moved: now, last: number, ..Self::default() }
     }
@@ -121,7 +121,7 @@ impl Head {
         self.moved > 0 && self.window == 0
     }
 
-    /// Notes that it moves `now`, which may be by a page that it has passed.
+    /// Notes that the position moves at time `now`, perhaps by an access to a page that it has passed.
     pub fn move_at(&mut self, now: u64) {
         let gap = (now - self.moved) * GAP_ONE;
         let mean = if self.gap == 0 { gap } else { (self.gap * (GAP_SHARE - 1) + gap) / GAP_SHARE };
@@ -140,8 +140,8 @@ impl Head {
         }
     }
 
-    /// Whether an access to a page continues a believed position of neighbours, so that none that moved
-    /// before it comes first.
+    /// Whether an access to a page continues this believed position from neighbour to neighbour. If it is
+    /// also the one that moved last, no other position fits the access better.
     #[inline]
     pub fn is_first_for(&self, number: u64) -> bool {
         self.window > 0 && self.step.unsigned_abs() == 1 && self.is_continued_by(number)
@@ -229,8 +229,9 @@ impl Head {
         is_believed
     }
 
-    /// Whether as much of the window may have been used up as [`plan`](Self::plan) wants. If it has not, it
-    /// has not of a smaller window either, because no page more makes the unit more than a page larger.
+    /// Whether so much of the window may have been used up that [`plan`](Self::plan) plans. `plan` may take
+    /// a smaller window; a false answer holds for that, too, because a window that is smaller by one page
+    /// has a unit that is smaller by one page at most.
     #[inline]
     pub fn may_plan(&self, limits: &Limits) -> bool {
         let ahead = self.ahead();
@@ -277,8 +278,8 @@ impl Head {
         Some(stretch)
     }
 
-    /// Doubles the window if as many pages were used, and, beyond what a reader takes that waits for nothing,
-    /// if it has waited.
+    /// Doubles the window if at least as many pages were used. Beyond the largest window of a reader that
+    /// never waits, it doubles only if the reader was late.
     fn grow_window(&mut self, run_pages: u64, window_max: u64) {
         let unhurried = run_pages.saturating_mul(TRANSFERS_UNHURRIED).max(WINDOW_STRIDED);
         let most = if self.is_late { window_max } else { window_max.min(unhurried) };

@@ -23,7 +23,7 @@ pub trait Planner: Send {
     /// `access` waits for a page that is on its way in ahead, and will be [observed](Self::observe) later.
     fn awaited(&mut self, access: &Access);
 
-    /// Where that is which the next observation is likely to change; null where that is not known.
+    /// Addresses of what the next observation is likely to change, for a prefetch; null where not known.
     fn places(&self) -> [*const u8; 3] {
         [std::ptr::null(); 3]
     }
@@ -45,7 +45,7 @@ pub trait Planner: Send {
 /// Plans that wait to be carried out; more are not made.
 pub const PLANS_MAX: usize = 64;
 
-/// Why an access is observed. Others cost nothing, so there is nothing to gain.
+/// Why an access is observed. Other accesses are hits, which read-ahead cannot make cheaper.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Seen {
     /// The page was absent.
@@ -57,7 +57,7 @@ pub enum Seen {
 /// What bounds plans.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
-    /// Pages of the file; their numbers are below.
+    /// How many pages the file has.
     pub pages: u64,
     /// Pages of the tenant that may be ahead at a time.
     pub limit: u64,
@@ -75,7 +75,7 @@ pub struct StreamKey {
 }
 
 impl StreamKey {
-    /// That of the stream which an access is part of.
+    /// The key of the stream that an access is part of.
     fn of(access: &Access) -> Self {
         Self { tenant: access.tenant, context: access.context, file: access.file }
     }
@@ -86,9 +86,9 @@ impl StreamKey {
 pub struct Stretch {
     /// The number of the page needed first.
     pub first: u64,
-    /// From one page to the next; not 0.
+    /// The distance from one page to the next, in pages; not 0, and negative in a backward stretch.
     pub step: i64,
-    /// How many pages they are, at least 1.
+    /// The number of pages, at least 1.
     pub count: u64,
 }
 

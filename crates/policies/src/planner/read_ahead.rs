@@ -1,10 +1,11 @@
 //! Which pages an access pattern promises: sequential and strided streams, found by what is missed.
 //!
 //! A *stream* is what one context of one tenant reads of one file; up to [`HEADS`] positions of it are
-//! followed at once, for threads that share a context, and for accesses beside a scan. Observed are misses,
-//! and first accesses to pages that were brought in ahead: other accesses cost nothing, so there is nothing
-//! to gain. A position is *believed* after the same distance twice in a row (three times unless it is +1).
-//! The next pages are planned for then, in units that make transfers of the length that the pool gives.
+//! followed at once, for threads that share a context, and for accesses beside a scan. Only misses and first
+//! accesses to pages that were brought in ahead are observed: other accesses are hits, which read-ahead
+//! cannot make cheaper. A position is *believed* after the same distance twice in a row (three times unless
+//! it is +1). Then the next pages are planned for, in units that make transfers of the length that the pool
+//! gives.
 //!
 //! **Windows.** A window doubles when as many pages were used as it has: how far a run will go is not known,
 //! so it is taken to go on for as long as it has lasted, and wastes no more than twice what it used. Beyond
@@ -28,14 +29,13 @@
 //!
 //! A position without credit is *on trial*: it brings nothing in, and is judged by what it would have
 //! brought. A page that the reader comes to earns [`USE_EARNS`], one that it passes over takes a page, and
-//! the end of the position a first window. So a stream that is wasteful stays without credit for as long as
-//! it is, at no cost, and a scan has some after 16 pages. Pages that are never used are no more than the
-//! first credits (one window each), a quarter of the pages used, or of those that would have been, and a
-//! transfer.
+//! the end of the position a first window. So a stream stays without credit for as long as it is wasteful,
+//! at no cost, and a scan has credit after 16 pages. Pages that are never used are no more than the first
+//! credits (one window each), a quarter of the pages used, or of those that would have been, and a transfer.
 //!
-//! This is arithmetic on page numbers, under the policy lock. Most of what is observed is at random, far from
-//! all positions of its stream, none of which is believed: that takes a look at a summary of the positions
-//! ([`Places`]) alone.
+//! All of this is arithmetic on page numbers, under the policy lock. Most observed accesses are random: far
+//! from all positions of their stream, none of which is believed. Such an access looks only at a summary of
+//! the positions ([`Places`]).
 //!
 //! Paper: Gill, Bathen, "AMP: Adaptive Multi-stream Prefetching in a Shared Cache", FAST '07, for windows
 //! that follow what is used; the trigger inside the window is that of Linux (`mm/readahead.c`).
@@ -52,9 +52,9 @@ const STREAMS: usize = 256;
 const HEADS: usize = 8;
 /// The window of a stream that keeps being right: eight transfers in flight, and one that is being read.
 const WINDOW_BYTES: usize = 9 * (256 << 10);
-/// The largest distance between two pages of a stream.
+/// The longest step of a position, in pages.
 const REACH: u64 = 1024;
-/// Accesses observed since a believed position moved, after which it has no place of its own.
+/// A believed position that has not moved for this many observed accesses may lose its place to another.
 const IDLE: u64 = 32;
 /// What the first use of a page that was brought in earns, besides the page itself.
 const USE_EARNS: i64 = CREDIT_PAGE / 4;
@@ -68,7 +68,7 @@ pub struct ReadAhead {
     plans: Vec<Plan>,
     run_pages: u64,
     window_max: u64,
-    /// Where the stream is that was observed last: the next access is most often one of its, too.
+    /// Where the stream that was observed last is: most often the next access is part of it, too.
     latest: usize,
     counts: StreamCounts,
 }
@@ -82,19 +82,19 @@ struct Stream {
     now: u64,
     /// Heads that are believed: random accesses have none, and are most of what is observed.
     believed: u32,
-    /// One that moved last, if a believed one did.
+    /// The believed head that moved last.
     latest: u32,
-    /// A bit for each head that began at its place and was not looked at since: it is made when one is looked
-    /// at. None while a head is believed.
+    /// A bit for each head that is noted in `places` only: [`settle`](Self::settle) makes these heads before
+    /// one is looked at. 0 while a head is believed.
     fresh: u32,
     key: Option<StreamKey>,
-    /// By [`Pattern`], in parts of a page; see [`CREDIT_PAGE`].
+    /// By [`Pattern`], in quarters of a page; see [`CREDIT_PAGE`].
     credit: [i64; 2],
     heads: [Head; HEADS],
 }
 
-/// Where the positions of a stream are, side by side, so that one that an access is far from is not looked at
-/// itself.
+/// The pages and times of the positions of a stream, side by side, so that an access that is far from all of
+/// them looks at none of the heads.
 #[derive(Clone, Copy, Default)]
 #[repr(C, align(64))]
 struct Places {
@@ -105,24 +105,24 @@ struct Places {
 }
 
 impl Places {
-    /// A head is there now.
+    /// Notes where a head is now.
     fn note(&mut self, at: usize, head: &Head) {
         (self.last[at], self.moved[at]) = (head.last, head.moved);
     }
 
-    /// A head at its beginning.
+    /// The head of a position that has only begun.
     fn head(&self, at: usize) -> Head {
         Head::new(self.moved[at], self.last[at])
     }
 
-    /// Whether a page is further than [`REACH`] from all positions, so that it continues none that is not
-    /// believed, whose steps are no longer.
+    /// Whether a page is farther than [`REACH`] from all positions. Then it continues none that is not
+    /// believed, because their steps are no longer than that.
     fn are_far_from(&self, number: u64) -> bool {
         let is_near = |last: &u64| last.wrapping_sub(number).wrapping_add(REACH) <= 2 * REACH;
         !self.last.iter().fold(false, |any, last| any | is_near(last))
     }
 
-    /// The one that moved longest ago.
+    /// The position that moved longest ago.
     fn oldest(&self) -> usize {
         let oldest = |oldest, at| if self.moved[at] < self.moved[oldest] { at } else { oldest };
         (1..HEADS).fold(0, oldest)
@@ -285,14 +285,14 @@ impl Stream {
         Self { places, now: 0, believed: 0, latest: 0, fresh: 0, key, credit, heads }
     }
 
-    /// A position begins in place of the oldest one. None is believed.
+    /// Begins a position in place of the oldest one. No position may be believed.
     fn begin_far(&mut self, now: u64, number: u64) {
         let at = self.places.oldest();
         (self.places.last[at], self.places.moved[at]) = (number, now);
         self.fresh |= 1 << at;
     }
 
-    /// Makes the heads that began at their places.
+    /// Makes the heads that are noted in `places` only.
     #[inline]
     fn settle(&mut self) {
         while self.fresh != 0 {
@@ -355,7 +355,7 @@ impl Stream {
         self.best_for(number, seen)
     }
 
-    /// The same, of all.
+    /// As [`believed_for`](Self::believed_for), by a look at all positions.
     #[inline(never)]
     fn best_for(&self, number: u64, seen: Seen) -> Option<usize> {
         let rank = |at: usize| {
@@ -419,8 +419,8 @@ impl Stream {
         std::mem::replace(&mut self.heads[at], head)
     }
 
-    /// Whether there is credit for the position that moved last, which is on trial otherwise, and perhaps
-    /// something to plan.
+    /// Whether there is credit for the position that moved last, and perhaps something to plan. Without
+    /// credit the position is on trial.
     #[inline]
     fn may_plan(&mut self, limits: &Limits) -> bool {
         let head = &mut self.heads[self.latest as usize];

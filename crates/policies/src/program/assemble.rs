@@ -1,8 +1,8 @@
 //! From the text of a program to its code: names become numbers, labels become `loop` instructions and
 //! targets.
 //!
-//! What is left to the verifier, because code that comes as bytes needs it as well: types of slots, limits,
-//! which events there are, and everything about the flow of control.
+//! Types of slots, limits, which events there are, and everything about the flow of control are left to the
+//! verifier, because code that comes as bytes has to be checked for them as well.
 
 use std::collections::HashMap;
 
@@ -112,8 +112,8 @@ impl<'a> Assembler<'a> {
         Ok(())
     }
 
-    /// The event's own slots: its parameter, and the names that are destinations and no slot of the program;
-    /// whether they are pages, and where they stand first.
+    /// The event's own slots: its parameter, and the names that are destinations and no slot of the program.
+    /// Says for each whether it is a page, and where it stands first.
     fn locals(&self, event: &'a EventSource, rows: &[&Row]) -> (Vec<(&'a str, bool)>, Vec<Position>) {
         let parameter = event.parameter.iter().map(|name| (name.text.as_str(), true, name.at));
         let destinations = event.lines.iter().zip(rows).flat_map(|(line, row)| {
@@ -125,7 +125,7 @@ impl<'a> Assembler<'a> {
                 _ => None,
             })
         });
-        // A parameter with the name of a slot of the program is a local, for the verifier to find.
+        // A parameter with the name of a slot of the program is a local here; the verifier refuses it.
         let own = destinations.filter(|(name, ..)| !self.slots.contains_key(name));
         let mut known = HashMap::new();
         let (mut locals, mut positions) = (Vec::new(), Vec::new());
@@ -236,7 +236,7 @@ fn described(operand: Operand) -> String {
     }
 }
 
-/// Whether each line of an event begins with a `loop`: it does if a later line, or itself, jumps to it.
+/// Whether each line of an event begins with a `loop`: it does if a later line jumps to it, or it to itself.
 fn loops(event: &EventSource, rows: &[&Row]) -> Result<Vec<bool>, ProgramError> {
     refuse_repeated(event.labels.iter().map(|(label, _)| label), "one label of each name in an event")?;
     if event.labels.iter().any(|(_, line)| *line == event.lines.len()) {

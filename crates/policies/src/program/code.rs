@@ -222,7 +222,7 @@ impl Op {
         if self == Self::Find { 4 } else { 1 }
     }
 
-    /// Whether the instruction gives 0 or 1, which a jump may ask for.
+    /// Whether the instruction gives 0 or 1, so that a jump by its result can be joined to it.
     pub fn is_test(self) -> bool {
         use Op::*;
         matches!(self, Lt | Le | Eq | Ne | Empty | InQ | Same | IsNil | Pinned | Ref | Mod | Recall)
@@ -347,7 +347,7 @@ impl SlotKind {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Local {
     pub name: String,
-    /// A page if not an int.
+    /// Whether it holds a page; otherwise it holds an int.
     pub is_page: bool,
 }
 
@@ -361,7 +361,7 @@ impl Local {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Event {
     pub name: String,
-    /// Whether the first local is a page that the event is given.
+    /// Whether the event has a parameter, a page, which is its first local then.
     pub has_parameter: bool,
     /// Slots of its own, whose numbers follow those of the program.
     pub locals: Vec<Local>,

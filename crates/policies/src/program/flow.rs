@@ -72,7 +72,7 @@ impl Known {
         self.tests.retain(|(test, page)| *test != slot && *page != slot);
     }
 
-    /// Keeps what holds on both paths. Whether anything was lost.
+    /// Keeps what holds on both paths. Returns whether anything was lost.
     fn meet(&mut self, other: &Self) -> bool {
         let before = (self.assigned, self.present, self.tests.len());
         self.assigned.intersect(&other.assigned);

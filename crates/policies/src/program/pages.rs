@@ -1,7 +1,7 @@
 //! The pages that a program knows, and its queues of them.
 //!
-//! A queue is a list by frame number, head and tail as those of the text. A page is in one queue or in none,
-//! and knows which. About 32 bytes a frame, up to the highest number of a frame seen.
+//! A queue is a list by frame number, whose head and tail are those of the program's text. A page is in one
+//! queue or in none, and knows which. About 32 bytes a frame, up to the highest number of a frame seen.
 
 use super::code::QUEUES_MAX;
 use crate::{
@@ -22,7 +22,7 @@ struct Entry {
     queue: u8,
     is_resident: bool,
     is_referenced: bool,
-    /// Whether the page may be among the program's ghosts, which nothing has shown it not to be.
+    /// False once the page is known not to be among the program's ghosts, which saves a look-up.
     may_be_ghost: bool,
 }
 
@@ -39,7 +39,7 @@ const VACANT: Entry = Entry {
 pub(super) struct Pages {
     entries: Vec<Entry>,
     links: Links,
-    /// By the number of their slots, which those of the program's queues are the first of.
+    /// By slot number: the program's queues have its first slots.
     queues: [List; QUEUES_MAX],
     /// From page to frame; only for programs that look pages up.
     index: Option<SlotIndex>,
@@ -76,7 +76,7 @@ impl Pages {
         }
     }
 
-    /// The page in `frame` leaves, and its queue with it. Nothing if there is none.
+    /// The page in `frame` leaves the tenant and its queue. Does nothing if there is none.
     pub fn leave(&mut self, frame: FrameId) {
         if !self.has(frame) {
             return;
@@ -185,7 +185,8 @@ impl Pages {
         self.queue(queue).tail()
     }
 
-    /// Numbers of queues are below [`QUEUES_MAX`]: the remainder spares a comparison.
+    /// Numbers of queues are below [`QUEUES_MAX`]. The remainder shows that to the compiler, which spares a
+    /// bounds check.
     #[inline]
     fn queue(&self, queue: u8) -> &List {
         &self.queues[usize::from(queue) % QUEUES_MAX]

@@ -1,5 +1,5 @@
-//! The text of a program, from its code. Names of labels are made anew; `loop` is left out, since the
-//! assembler sets it.
+//! The text of a program, from its code. Labels get new names; `loop` is left out, since the assembler sets
+//! it.
 
 use std::fmt::Write;
 

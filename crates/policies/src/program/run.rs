@@ -4,18 +4,18 @@
 //! slots are resident. So the only fault is a division by zero. Nothing is allocated by a run, except for
 //! ghosts when there are more than ever before.
 //!
-//! *Fuel* is charged by straight runs of code: where control leaves the sequence, the distance from where it
-//! entered it. It is compared before a `loop`, a `call` and a `find`, so that straight code runs on by its
-//! own length at most; a `call` and a `find` are charged before they are done. A run that ends is the same
-//! under more fuel.
+//! *Fuel* is charged for each straight run of code: where control leaves the sequence, the distance from
+//! where it entered it is added. It is compared before a `loop`, a `call` and a `find`, so that straight
+//! code runs on by its own length at most; a `call` and a `find` are charged before they are done. A run
+//! that ends by itself does the same under more fuel.
 //!
 //! *Slots* of an event lie behind those of the program, at the same places for each event, so an operand is
 //! the place itself. A `call` sets the caller's slots aside.
 //!
-//! *A step is told apart once*, and stands for instructions that often follow each other (`steps`): a single
-//! `match` leads to what it does and to where control goes next. What few programs need at each question is a
-//! call, so that the arms that remain are short. The figures are those of `cargo bench -p bufpool-bench
-//! --bench programs -- instructions`.
+//! *A step has a single `match`*, which leads to what it does and to where control goes next. It stands for
+//! one instruction, or for several that often follow each other (`steps`). What few programs need at each
+//! question is a function of its own, so that the other arms are short. `cargo bench -p bufpool-bench
+//! --bench programs -- instructions` measures it.
 
 use std::collections::VecDeque;
 
@@ -150,9 +150,9 @@ impl Machine {
         fuel: u64,
         look: Option<&mut dyn Look>,
     ) -> Ended {
-        // Those that a run left which was stopped in a call.
+        // A run that was stopped in a call has left its callers' slots here.
         self.aside.clear();
-        // An event that is given nothing may have no slot of its own.
+        // An event without a parameter may have no slot of its own.
         if let Some(slot) = self.pages_in.get_mut(self.own) {
             *slot = about.parameter;
         }
@@ -256,8 +256,8 @@ impl Machine {
     fn event(&mut self, run: &mut Run<'_, '_>, number: usize) -> Result<u32, Incident> {
         let steps = &*run.steps.steps;
         let mut at = run.steps.events[number].first;
-        // With the number of the next instruction this is what is spent. It changes where control leaves the
-        // sequence.
+        // The fuel spent is this plus the number of the next instruction. So it changes only where control
+        // leaves the sequence.
         let mut spent = run.spent.wrapping_sub(at as u64);
         loop {
             let step = &steps[at];
@@ -311,15 +311,15 @@ impl Machine {
         }
     }
 
-    /// Sets the int slot of a test. Whether control jumps by it.
+    /// Sets the int slot of a test. Returns whether control jumps by it.
     #[inline(always)]
     fn jumps(&mut self, step: &Step, holds: bool) -> bool {
         self.set_int(step.a, i64::from(holds));
         u8::from(holds) == step.jumps_if
     }
 
-    /// Does a step, except that one that needs fuel is left to [`guarded`](Self::guarded), and where
-    /// control goes to the caller. All that can happen is one `match`, so that it is told apart once.
+    /// Does a step, and returns where control goes. A step that needs fuel is not done but left to
+    /// [`guarded`](Self::guarded). All steps are arms of one `match`, so that a step is told apart once.
     #[inline(always)]
     fn perform(&mut self, run: &mut Run<'_, '_>, step: &Step) -> Next {
         match step.act {
@@ -342,7 +342,7 @@ impl Machine {
             Act::LoopLt => return Next::TestedInLoop(self.int(step.b) < self.int(step.c), 0),
             Act::PeekHIsNil => return Next::Tested(self.look(step, self.pages.head(step.c))),
             Act::PeekTIsNil => return Next::Tested(self.look(step, self.pages.tail(step.c))),
-            // The page is set though there may be no fuel for it: it is the event's own, whose run stops
+            // The page slot is set even where there is no fuel: it is the event's own, and the run stops
             // then.
             Act::LoopPeekHIsNil => return Next::TestedInLoop(self.look(step, self.pages.head(step.c)), 0),
             Act::PeekHLoopIsNil => return Next::TestedInLoop(self.look(step, self.pages.head(step.c)), 1),
@@ -352,7 +352,7 @@ impl Machine {
             Act::Mod => return Next::Tested(self.ask(run, step.b, |look, frame| look.is_modified(frame))),
             Act::Recall => return Next::Tested(self.recall(step.b, step.c)),
             Act::Div | Act::Rem if self.int(step.c) == 0 => return Next::Faults,
-            // The least int by -1 wraps.
+            // The least int divided by -1 wraps.
             Act::Div => self.set_int(step.a, self.int(step.b).wrapping_div(self.int(step.c))),
             Act::Rem => self.set_int(step.a, self.int(step.b).wrapping_rem(self.int(step.c))),
             Act::Ldc => self.set_int(step.a, run.steps.constants[usize::from(step.wide)]),
@@ -365,7 +365,7 @@ impl Machine {
             Act::And => self.set_int(step.a, self.int(step.b) & self.int(step.c)),
             Act::Or => self.set_int(step.a, self.int(step.b) | self.int(step.c)),
             Act::Xor => self.set_int(step.a, self.int(step.b) ^ self.int(step.c)),
-            // Counts are modulo 64.
+            // Shift counts are modulo 64.
             Act::Shl => self.set_int(step.a, self.int(step.b).wrapping_shl(self.int(step.c) as u32)),
             Act::Shr => self.set_int(step.a, self.int(step.b).wrapping_shr(self.int(step.c) as u32)),
             Act::Len => self.set_int(step.a, i64::from(self.pages.len(step.b))),
@@ -401,14 +401,14 @@ impl Machine {
         Next::Follows
     }
 
-    /// Sets the page slot of a look at an end of a queue. Whether no page is there.
+    /// Sets the page slot of a look at an end of a queue. Returns whether no page is there.
     #[inline(always)]
     fn look(&mut self, step: &Step, frame: u32) -> bool {
         self.set_page(step.b, frame);
         frame == NIL
     }
 
-    /// A `call` or a `find`, if there is fuel for it; it is charged before it is done.
+    /// Does a `call` or a `find` if there is fuel for it, which is charged before.
     #[inline(never)]
     fn guarded(&mut self, run: &mut Run<'_, '_>, event: usize, step: &Step) -> Result<(), Incident> {
         let cost = u64::from(if step.act == Act::Find { Op::Find.cost() } else { Op::Call.cost() });

@@ -7,7 +7,7 @@
 
 use super::code::{Act, Code, Instruction, Op};
 
-/// No result of a test is this: no jump is joined to it.
+/// No test has this result. It marks a step to which no jump is joined.
 const NEVER: u8 = 2;
 
 /// One instruction, and those joined to it. 8 bytes.
@@ -17,7 +17,7 @@ pub(super) struct Step {
     pub a: u8,
     pub b: u8,
     pub c: u8,
-    /// The number of an instruction to which the step may jump, or that of a constant; or two operands more.
+    /// The number of an instruction to which the step may jump, or that of a constant; or two more operands.
     pub wide: u16,
     /// The result of the step's test, 0 or 1, by which it jumps.
     pub jumps_if: u8,
@@ -85,10 +85,11 @@ fn step(instructions: &[Instruction], own: usize) -> Step {
     }
 }
 
-/// A look at an end of a queue, or none, with a `loop` on either side, or none, and whether there is a page;
-/// then *a* is the int, *b* the page and *c* the queue.
+/// Joins an `isnil` to a `peekh` or `peekt` before it, or to a `loop`, or to both. In the joined step *a* is
+/// the int, *b* the page and *c* the queue.
 ///
-/// Where the fuel is compared first, nothing is joined that what follows could see of a run that stops there.
+/// A `loop` compares the fuel, and the run may stop there. So a `peekh` behind a `loop` is joined only if
+/// its page is in a slot of the event, where no later run can see that it was set.
 fn look_and_test(step: Step, instructions: &[Instruction], own: usize) -> Option<Step> {
     let ops = instructions.iter().map(|instruction| instruction.op);
     let ops: Vec<Op> = ops.take(3).collect();
@@ -112,7 +113,7 @@ fn look_and_test(step: Step, instructions: &[Instruction], own: usize) -> Option
     Some(with_jump(joined, &instructions[length..]))
 }
 
-/// A test, with the jump by its result if that is what follows it.
+/// A test, joined with the jump by its result if that follows it.
 fn with_jump(test: Step, rest: &[Instruction]) -> Step {
     let Some(jump) = rest.first().filter(|next| next.a == test.a) else { return test };
     let jumps_if = match jump.op {

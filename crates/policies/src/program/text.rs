@@ -1,4 +1,4 @@
-//! The text of a program, read into declarations and events whose operands still are words.
+//! The text of a program, read into declarations and events. Operands are still words here.
 //!
 //! ```text
 //! program = "policy" NAME ["privileged"] "{" { item } "}"
