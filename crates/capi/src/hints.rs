@@ -56,7 +56,8 @@ pub unsafe extern "C" fn bufpool_hint(
         let pages = unsafe { slice(pages, count, "pages") }?;
         // SAFETY: the header asks the caller for files that are null, or live handles.
         let pages = unsafe { pages_of(&tenant.tenant, pages) }?;
-        // An extension comes before what the iterator has not yielded yet, so that all pages are extensions.
+        // Pages of an extension come before those that the iterator has not yielded yet. So the iterator is
+        // empty, and all pages are an extension.
         let mut hints = tenant.tenant.hint(std::iter::empty::<HintedPage>())?;
         hints.extend(pages);
         place.write(Box::into_raw(Box::new(bufpool_hints { hints, tenant: tenant.tenant.clone() })));

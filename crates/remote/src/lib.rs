@@ -1,4 +1,4 @@
-//! Pages of [`bufpool`] in places that are reached over a network, by clients that exist already.
+//! Pages of [`bufpool`] in places that are reached over a network, through existing client crates.
 //!
 //! [`object`] (feature `object`, on by default) keeps the pages of a file on an object store: S3, GCS, Azure,
 //! a folder, or memory, whatever the crate `object_store` has a client for. It is a
@@ -11,7 +11,7 @@
 //! does not. Give the server a `maxmemory` and the policy `volatile-ttl`; settings are read and reported,
 //! never changed. A server that is dead, stuck, full or emptied costs misses, and nothing else.
 //!
-//! What is here runs its clients on a thread of its own and needs no runtime of the caller's.
+//! Both run their clients on threads of their own and need no runtime of the caller's.
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "object")]

@@ -34,7 +34,7 @@ pub(super) async fn collect(store: &Store, grace: Duration) -> Result<Collected,
     let Some(newest) = manifests.last().map(|listed| listed.number) else { return Ok(Collected::default()) };
     let is_old = clock(store, grace).await?;
     let (kept, dropped): (Vec<_>, Vec<_>) = (0..manifests.len()).partition(|&index| {
-        // Without a successor, or with one that is young.
+        // A manifest is kept that has no successor, or a young one.
         manifests.get(index + 1).is_none_or(|next| !is_old(&next.meta))
     });
     let mut wanted = HashSet::new();
@@ -79,7 +79,7 @@ async fn list_manifests(store: &Store) -> Result<Vec<Listed>, ObjectError> {
     Ok(listed)
 }
 
-/// Tells what is older than `grace` by the store's clock, which is read by a new object.
+/// Tells what is older than `grace` by the store's clock, which is read from the time of a new object.
 async fn clock(store: &Store, grace: Duration) -> Result<impl Fn(&ObjectMeta) -> bool, ObjectError> {
     let object = store.scratch("clock", random()?);
     store.put(&object, Bytes::from_static(b"now")).await?;

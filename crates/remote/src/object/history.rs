@@ -6,11 +6,12 @@ use super::error::ObjectError;
 use super::manifest::Manifest;
 use super::store::{Put, Store};
 
-/// How often a manifest is looked for that others empty, or that a store says is there and does not have.
+/// How often the newest manifest is looked for, if others empty it meanwhile or the store does not have it
+/// after all.
 const TRIES_MAX: u32 = 8;
 
-/// Number of the newest manifest, from one that is known to be there on. Names have no gaps, so that twice
-/// the binary logarithm of the distance is how many are looked at.
+/// Number of the newest manifest; manifest `known` is known to be there. Numbers have no gaps, so about
+/// twice the binary logarithm of the distance between the two are looked up.
 pub(super) async fn newest_number(store: &Store, known: u64) -> Result<u64, ObjectError> {
     let is_there = async |number| store.look(&store.manifest(number)).await.map(|found| found.is_some());
     let (mut there, mut step) = (known, 1_u64);
@@ -30,7 +31,7 @@ pub(super) async fn newest_number(store: &Store, known: u64) -> Result<u64, Obje
     Ok(there)
 }
 
-/// The newest manifest, from one that was there on; from 1 on, it may be that there is none.
+/// The newest manifest. Manifest `known` has been there before, or is 1: then there may be no file.
 pub(super) async fn newest(store: &Store, known: u64) -> Result<Manifest, ObjectError> {
     let first = store.manifest(known);
     if store.look(&first).await?.is_none() {
@@ -53,7 +54,7 @@ pub(super) async fn read(store: &Store, number: u64) -> Result<Option<Manifest>,
     if bytes.is_empty() { Ok(None) } else { Manifest::decode(&bytes, number, object.as_ref()).map(Some) }
 }
 
-/// Makes `manifest` the next one, unless another is.
+/// Makes `manifest` the next one, unless another one has its number.
 ///
 /// An answer may be lost, and then the call is repeated, by this crate or by the store's client. So a
 /// manifest that is there already is read, and known again by the random number of the commit.

@@ -19,14 +19,14 @@ pub(super) struct Landing {
 }
 
 struct Flying {
-    /// None once the end was told. What arrives later has nowhere to go.
+    /// None once the read was finished. Parts that arrive later are dropped.
     request: Option<ReadRequest>,
     /// Parts that have not arrived.
     parts: usize,
 }
 
 impl Landing {
-    /// Of `parts` parts, at least one.
+    /// A read of `parts` parts, at least one.
     pub fn new(request: ReadRequest, parts: usize, page_bytes: usize) -> Self {
         let first = request.offset() / page_bytes as u64;
         Self { flying: Mutex::new(Flying { request: Some(request), parts }), page_bytes, first }

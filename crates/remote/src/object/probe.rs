@@ -16,7 +16,7 @@ pub(super) async fn why_not_writable(store: &Store) -> Result<Option<String>, Ob
     let puts = (0..PUTS).map(|put| store.try_create(&object, Bytes::copy_from_slice(&[put; 16])));
     let outcomes = join_all(puts).await;
     let why = judge(store, &object, &outcomes).await;
-    // One that is left harms nobody.
+    // An object that is left harms nobody.
     let _ = store.delete(&object).await;
     why
 }
@@ -43,7 +43,7 @@ async fn judge(
         let (count, put) = (created.len(), outcomes.len());
         return Ok(Some(format!("of {put} conditional puts of one name {count} have succeeded")));
     }
-    // With one more, of several of which no answer came back.
+    // If no put is known to have succeeded, one more shows whether one has: then the name is taken.
     if created.is_empty()
         && matches!(store.try_create(object, Bytes::from_static(b"last")).await, Ok(Put::Created))
     {
@@ -55,7 +55,7 @@ async fn judge(
         Err(error) if error.is_not_found() => {
             return Ok(Some(format!("a conditional put has left nothing that can be read: {error}")));
         }
-        // Says nothing of the store's word: one that is out of reach now may keep it.
+        // A store that is out of reach now may still keep its word.
         Err(error) => return Err(error),
     }
     match store.try_create(object, Bytes::from_static(b"late")).await {

@@ -24,20 +24,20 @@ pub(super) struct State {
     pub map: PageMap,
     /// Something is not in manifest `base`.
     pub changed: bool,
-    /// Takes written pages.
+    /// The chunk that takes written pages.
     pub open: Option<Filling>,
     /// Room that a waiting write has got.
     pub spare: Option<OwnedSemaphorePermit>,
-    /// Under way or over, since the last commit.
+    /// The uploads since the last commit, under way or over.
     pub uploads: Vec<JoinHandle<Result<(), ObjectError>>>,
     /// A commit is under way. A chunk that was uploaded now would have the old base in its name, and not be
     /// in the manifest, so it would be garbage: uploads wait.
     pub committing: bool,
-    /// Full chunks that wait for that.
+    /// Full chunks whose upload waits for the commit.
     pub deferred: Vec<Filling>,
-    /// For chunks in memory. Closed once an upload or a commit has failed.
+    /// A permit for each chunk in memory. Closed once an upload or a commit has failed.
     pub room: Arc<Semaphore>,
-    /// That failure. Nothing more is taken until the file begins anew.
+    /// The failed upload or commit. Nothing more is taken until the file begins anew.
     pub failed: Option<ObjectError>,
 }
 
@@ -79,8 +79,8 @@ impl State {
         self.room.close();
     }
 
-    /// Takes a written page into the open chunk, or into a new one that `full` chunks make room for. False if
-    /// there is no room.
+    /// Takes a written page into the open chunk, or into a new one if none is open. False if there is no
+    /// room for a new one.
     pub fn take_page(&mut self, number: u64, page: &[u8]) -> bool {
         if let Some(Filling { chunk, .. }) = &self.open {
             let found = self.map.find(number..number + 1).pop().and_then(|segment| segment.place);

@@ -47,7 +47,8 @@ impl Inner {
         request.len() / self.page_bytes as usize
     }
 
-    /// Takes pages of the request from its page `from` on, as many as there is room for. Returns up to which.
+    /// Takes pages of the request from its page `from` on, as many as there is room for. Returns the index
+    /// of the first page that was not taken.
     fn take(self: &Arc<Self>, request: &WriteRequest, from: usize) -> Result<usize, ObjectError> {
         let page_bytes = self.page_bytes as usize;
         let first = self.pages_of(request.offset(), request.len()).start;
@@ -75,10 +76,10 @@ impl Inner {
     ) -> Result<(), ObjectError> {
         while taken < self.page_count(request) {
             let room = Arc::clone(&self.state.lock().room);
-            // Closed after a failure, of which `take` tells.
+            // The room is closed after a failure, which `take` returns.
             if let Ok(permit) = Arc::clone(&room).acquire_owned().await {
                 let mut state = self.state.lock();
-                // Of the file as it was before it began anew?
+                // If the file began anew meanwhile, the permit is of the room that it had before.
                 if Arc::ptr_eq(&state.room, &room) {
                     state.spare = Some(permit);
                 }

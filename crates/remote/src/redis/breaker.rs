@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 /// Errors in a row after which the server is left alone.
 const ERRORS_MAX: u32 = 3;
-/// For how long, the first time. Doubled each time that it fails again,
+/// How long the server is left alone the first time. Doubled each time that the probe fails.
 const REST: Duration = Duration::from_secs(1);
-/// this many times at most.
+/// How often that time is doubled, at most.
 const DOUBLINGS_MAX: u32 = 3;
 
 /// Counts errors in a row. After [`ERRORS_MAX`] nothing passes for a while; then one request, the *probe*,
@@ -16,7 +16,7 @@ pub(super) struct Breaker {
     errors: u32,
     /// How often the probe has failed since all passed.
     rests: u32,
-    /// Nothing passes before.
+    /// Nothing passes before this time; None if all pass.
     closed_until: Option<Instant>,
     has_probe: bool,
 }
@@ -41,7 +41,7 @@ impl Breaker {
         *self = Self::default();
     }
 
-    /// Those that fail while nothing passes were sent before, and change nothing.
+    /// A request has failed. Those that fail while nothing passes were sent before, and change nothing.
     pub fn failed(&mut self, now: Instant) {
         if self.closed_until.is_some() && !self.has_probe {
             return;

@@ -41,13 +41,13 @@ pub(super) fn server(url: &str) -> RedisResult<Client> {
     Client::open(url.into_connection_info()?.set_tcp_settings(tcp_settings()))
 }
 
-/// A question that follows a page is sent at once, and not when the server has acknowledged the page.
+/// Without delays, a question that follows a page is sent before the server has acknowledged the page.
 fn tcp_settings() -> TcpSettings {
     TcpSettings::default().set_nodelay(true)
 }
 
 impl Place {
-    /// Does not limit the time that it takes.
+    /// Makes a connection. The caller limits the time that it takes.
     pub async fn connect(&self) -> RedisResult<Connection> {
         match self {
             Self::Server(client) => {
@@ -64,7 +64,7 @@ impl Place {
     }
 }
 
-/// A cluster's client, whose commands take no longer than that.
+/// A cluster's client, whose commands take no longer than `patience`.
 #[cfg(feature = "redis-cluster")]
 pub(super) fn cluster(urls: &[&str], patience: Duration) -> RedisResult<ClusterClient> {
     ClusterClient::builder(urls.iter().copied())
@@ -91,7 +91,7 @@ impl Connection {
     /// What the server says of itself.
     pub async fn ask(&mut self, patience: Duration) -> RedisResult<Option<Server>> {
         Ok(match self.run(&::redis::cmd("INFO"), patience).await? {
-            // Of a cluster, by node.
+            // A cluster answers by node.
             Value::Map(nodes) => Server::of(nodes.iter().filter_map(|(_, text)| text_of(text))),
             text => Server::of(text_of(&text)),
         })

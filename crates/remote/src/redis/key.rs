@@ -4,7 +4,7 @@ use bufpool::engine::PageName;
 use bufpool::tier::Version;
 
 /// Makes keys. A key is text without braces, so that clusters spread pages over their nodes, and says which
-/// contents of which page of which file it is for. So a copy of before is never asked for again.
+/// contents of which page of which file it is for. So an outdated copy is never asked for again.
 pub(super) struct Keys {
     namespace: String,
     /// Drawn when the pool was opened: names files without a tag, if the tier has a single pool.

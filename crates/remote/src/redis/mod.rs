@@ -2,7 +2,7 @@
 //!
 //! A page that leaves memory is sent to the server under a name that says which contents of which page it is,
 //! and a page that is missed is asked for under the only name that it can have now. So nothing that the
-//! server has, lost, or did late or twice can make a pool serve a page of before. Pools that open the same
+//! server has, lost, or did late or twice can make a pool serve outdated contents. Pools that open the same
 //! file for reading only, with the same [`tag`](bufpool::FileOptions::tag) and the same
 //! [`epoch`](bufpool::FileOptions::epoch), find each other's pages.
 //!
@@ -41,9 +41,9 @@ use key::Keys;
 use places::{Expiry, Places};
 use worker::{Request, Shared};
 
-/// Most bytes of pages that are on their way down; one more is refused.
+/// Most bytes of pages that are on their way down; further pages are refused.
 const QUEUE_BYTES: usize = 8 << 20;
-/// The same in pages, unless fewer than [`QUEUE_PAGES_MIN`] have room in it.
+/// The same as a number of pages, at most. At least [`QUEUE_PAGES_MIN`] have room, whatever their bytes.
 const QUEUE_PAGES_MAX: usize = 1024;
 const QUEUE_PAGES_MIN: usize = 8;
 
@@ -54,10 +54,11 @@ const QUEUE_PAGES_MIN: usize = 8;
 /// thread of the tier, which it starts with the pool, sends pages and questions over one connection without
 /// waiting for answers.
 ///
-/// *A server that fails.* What is not answered in half a second is a miss. After three failures in a row
-/// pages are refused, and said to be absent, without being sent, for a second; then one question is tried,
-/// and after further failures for 2, 4 and 8 seconds. A pool opens over a server that is not there, and uses
-/// it when it comes. A server that is full and does not evict is offered no pages for the same times.
+/// *A server that fails.* A question that is not answered in half a second is a miss. After three failures
+/// in a row nothing is sent for a second: pages that go down are refused, and pages that are asked for are
+/// said to be absent. Then one request is tried; each time that it fails, the pause doubles, up to 8
+/// seconds. A pool opens over a server that is not there, and uses it when it comes. A server that is full
+/// and does not evict is offered no pages for the same times.
 ///
 /// *Promoting.* Under [`TierPolicy::Promote`](bufpool::tier::TierPolicy::Promote) each pool has a probability
 /// of its own. What the server's pages live is taken from its evictions, and what the pool's live is turned
@@ -65,8 +66,9 @@ const QUEUE_PAGES_MIN: usize = 8;
 /// server when it is read, is sent again when it leaves memory, because its name changes: the policy pays for
 /// files that are open for reading only.
 ///
-/// *What is not there.* [`forget`](Tier::forget) does nothing: copies of before are never asked for, and are
-/// evicted or expire. Pools in deterministic mode cannot use it, as the server's answers depend on the time.
+/// *What is not there.* [`forget`](Tier::forget) does nothing: outdated copies are never asked for, and are
+/// evicted or expire. Pools in deterministic mode cannot use this tier, as a server's answers depend on
+/// time.
 ///
 /// ```no_run
 /// use std::sync::Arc;
@@ -105,9 +107,9 @@ struct Used {
 }
 
 impl RedisTier {
-    /// On the server at `url`, `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`. Keys begin with `namespace`:
-    /// 1 to 64 visible ASCII characters without braces and colons. Pools with the same namespace share pages.
-    /// Does no I/O.
+    /// A tier on the server at `url`, `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`. Keys begin with
+    /// `namespace`: 1 to 64 visible ASCII characters without braces and colons. Pools with the same
+    /// namespace share pages. Does no I/O.
     ///
     /// # Errors
     ///
@@ -117,7 +119,7 @@ impl RedisTier {
         Self::at(Place::Server(client), client::address(url).map_err(bad_url)?, namespace)
     }
 
-    /// On a cluster, some of whose nodes are at `urls`. Otherwise as [`new`](Self::new).
+    /// A tier on a cluster, some of whose nodes are at `urls`. Otherwise as [`new`](Self::new).
     ///
     /// # Errors
     ///
@@ -144,13 +146,14 @@ impl RedisTier {
     }
 
     /// Takes pages of files without a [`tag`](bufpool::FileOptions::tag), too, for this pool and until it is
-    /// closed. Default false: such pages are refused, because files that differ have the same tag.
+    /// closed. Default false: such pages are refused, because other pools could not tell their files apart.
     pub fn single_pool(mut self, on: bool) -> Self {
         self.single_pool = on;
         self
     }
 
-    /// Sends a page that expires when `expiry` says, unless it is not to stay.
+    /// Sends a page that expires when `expiry` says. If `expiry` gives `None`, the page is passed up and not
+    /// sent.
     fn send(
         &self,
         page: PageName,
@@ -261,7 +264,7 @@ impl Tier for RedisTier {
         let _ = used.requests.send((now, Request::Take { command, into, done, stays_below }));
     }
 
-    /// Does nothing: names of before are never asked for, and are not known.
+    /// Does nothing: outdated copies are never asked for, and their names are not known.
     fn forget(&self, _: TierRange) {}
 
     /// Pages and bytes are those that the server has of all its users, as it was asked last.
@@ -288,7 +291,7 @@ impl Tier for RedisTier {
         report
     }
 
-    /// What is on its way goes on its way, and the tier's thread ends within a second.
+    /// Requests that were made before are carried out, and the tier's thread ends within a second.
     fn detach(&self) {
         let used = self.used.lock().take();
         if used.is_some() {

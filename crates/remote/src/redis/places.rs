@@ -2,8 +2,8 @@
 //!
 //! A server with the policy `volatile-ttl` evicts what expires soonest. A page that is to stand at the tail
 //! of a part `p` of the queue expires after [`BASE_MS`] and `p` of the *turnover*, the time in which the
-//! server evicts as many keys as it has. Pages of all pools are compared with one another, and so are the
-//! servers' clocks alone.
+//! server evicts as many keys as it has. Pages of all pools are compared with one another, by the server's
+//! clock alone.
 
 use std::time::{Duration, Instant};
 
@@ -24,10 +24,11 @@ const TURNOVER_MAX_MS: u64 = BASE_MS;
 const SAMPLE: Duration = Duration::from_secs(1);
 /// Bytes that a server takes for a key beside the page.
 const KEY_BYTES: u64 = 200;
-/// Pages that are remembered.
+/// The fewest and the most pages that are remembered.
 const GHOSTS_MIN: u64 = 1 << 10;
 const GHOSTS_MAX: u64 = 1 << 18;
-/// The same, and pages that there is room for, of a server without a limit, or before it is known.
+/// Pages that are remembered, and that the server is taken to have room for, if it has no limit or before
+/// its limit is known.
 const GHOSTS_UNKNOWN: u32 = 1 << 16;
 
 /// In how many milliseconds a page expires that is sent to the server.
@@ -84,7 +85,7 @@ impl Places {
         }
     }
 
-    /// The server has room for as many pages.
+    /// The server has room for `pages` pages.
     fn set_room(&mut self, pages: u64) {
         if let Some((_, adapt)) = &mut self.adapt {
             let ghosts = pages.clamp(GHOSTS_MIN, GHOSTS_MAX) as u32;
@@ -145,7 +146,7 @@ impl Places {
         (!is_passed_up).then(|| self.longest())
     }
 
-    /// Whether a page that stays is not to be kept by the pool.
+    /// Whether the pool must not keep a page that stays at the server.
     pub fn keeps_alone(&self) -> bool {
         self.promote.is_some()
     }
@@ -154,7 +155,7 @@ impl Places {
         self.adapt.as_ref().map_or(0, |(_, adapt)| adapt.metadata_bytes())
     }
 
-    /// At the end of the queue.
+    /// In how many milliseconds a page at the end of the queue expires.
     fn longest(&self) -> u64 {
         BASE_MS + if self.adapt.is_some() { self.turnover_ms } else { 0 }
     }
@@ -164,8 +165,8 @@ impl Places {
 struct Promote {
     frames: u32,
     promotion: Promotion,
-    /// When this pool was heard first, and what its time was then: in its accesses, which is turned into
-    /// milliseconds.
+    /// When this pool was heard first, and what its own time was then, in accesses. With them, an age in
+    /// accesses is turned into milliseconds.
     heard: Option<(Instant, u64)>,
 }
 

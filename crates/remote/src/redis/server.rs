@@ -23,7 +23,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Of what each node says.
+    /// From what each node says; None of no node.
     pub fn of<'t>(nodes: impl IntoIterator<Item = &'t str>) -> Option<Self> {
         let mut nodes = nodes.into_iter().map(Self::of_node);
         let first = nodes.next()?;

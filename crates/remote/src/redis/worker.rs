@@ -23,14 +23,14 @@ pub(super) const PATIENCE: Duration = Duration::from_millis(500);
 /// While there are requests, the server is asked this often what it has.
 const ASKED_EVERY: Duration = Duration::from_secs(1);
 
-/// What is asked of the server. Dropped, it is a miss.
+/// What is asked of the server. If a request is dropped, that is a miss.
 pub(super) enum Request {
     /// For a page.
     Take {
         command: Cmd,
         into: TierBuffer,
         done: TierDone,
-        /// The server keeps the page, and the pool is not to.
+        /// The server keeps the page, and the pool must not.
         stays_below: bool,
     },
     /// To keep a page.
@@ -47,7 +47,7 @@ pub(super) struct Shared {
     place: Place,
     page_bytes: usize,
     pub places: Mutex<Places>,
-    /// As it was asked last.
+    /// What the server said of itself when it was asked last.
     pub server: Mutex<Option<Server>>,
     /// Why the server that is reached does not say what it is.
     pub no_info: Mutex<Option<String>>,
@@ -82,7 +82,7 @@ pub(super) fn start(shared: Arc<Shared>) -> io::Result<UnboundedSender<(Instant,
     let (tried, is_tried) = mpsc::channel();
     std::thread::Builder::new().name("bufpool-redis".into()).spawn(move || {
         runtime.block_on(serve(shared, receiver, tried));
-        // Names that are looked up may take longer.
+        // Does not wait for look-ups of host names, which may take longer.
         runtime.shutdown_background();
     })?;
     // An error says that the thread has panicked: nothing is ever sent then, which is a miss.
@@ -109,7 +109,7 @@ async fn serve(
             asked = Instant::now();
         }
         let Some(line) = &line else {
-            // Those that came meanwhile fail with it.
+            // Requests that came meanwhile fail, too.
             while requests.try_recv().is_ok() {}
             continue;
         };
@@ -195,7 +195,7 @@ impl Shared {
                 *self.no_info.lock() = None;
             }
             Ok(None) => *self.no_info.lock() = Some("its answer to INFO is no text".to_owned()),
-            // A user without the right to ask may have that to get and set.
+            // A user without the right to run INFO may still have the right to get and set.
             Err(error) if is_answer(&error) => {
                 self.note(&error);
                 *self.no_info.lock() = Some(error.to_string());
@@ -237,7 +237,8 @@ impl Shared {
         }
     }
 
-    /// What an answer is, and what follows from it. If the server refuses, `refuser` hears of it.
+    /// The value of an answer, if it is one. Tells the breakers how the request went: a refusal by the
+    /// server is told to `refuser`, a connection without an answer is broken.
     fn judge(&self, line: &Line, refuser: &Mutex<Breaker>, answer: RedisResult<Value>) -> Option<Value> {
         match answer {
             Ok(value) => {
@@ -272,7 +273,7 @@ impl Shared {
         *self.last_error.lock() = Some(LastError { text: error.to_string(), is_answer: is_answer(error) });
     }
 
-    /// The parts of what the server keeps.
+    /// The envelope and the page in a value of the server; None if it has another length than these.
     fn split<'b>(&self, bytes: &'b [u8]) -> Option<(Envelope, &'b [u8])> {
         let (envelope, page) = bytes.split_first_chunk()?;
         (page.len() == self.page_bytes).then(|| (Envelope::from_bytes(*envelope), page))
