@@ -40,9 +40,9 @@ pub struct TenantStats {
     pub manager_panics: u64,
     /// Blocks that came in ahead of their first access.
     pub prefetched: u64,
-    /// Of these, blocks that were accessed.
+    /// Of the blocks that came in ahead, those that were accessed.
     pub prefetch_used: u64,
-    /// Of these, blocks that left before anybody accessed them.
+    /// Of the blocks that came in ahead, those that left before anybody accessed them.
     pub prefetch_wasted: u64,
     /// What became of its hints, without those of lists that are still open.
     pub hints: HintCounts,

@@ -122,7 +122,7 @@ impl Fifo2Queues {
                 }
                 self.referenced[at as usize] = false;
                 self.lists[Queue::Inactive as usize].move_to_tail(&mut self.links, at);
-                // A frame that already was the tail is the next itself.
+                // A frame that already was the tail is looked at again, without its bit.
                 next = if next == NIL { at } else { next };
             }
             at = next;

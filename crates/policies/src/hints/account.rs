@@ -65,7 +65,7 @@ enum Place {
     InFlight,
     /// It is brought in ahead.
     AheadInFlight,
-    /// The same, and the reader has passed it over meanwhile.
+    /// It is brought in ahead, and the reader has passed it over meanwhile.
     PassedInFlight,
     Ahead(u32),
     Resident(u32),
@@ -577,7 +577,7 @@ impl AccountHints {
 
     /// Appends the pages to bring in now, those of each list in its order.
     ///
-    /// `present` tells of pages that are no blocks of the account whether they are in memory all the same.
+    /// `present` tells whether a page that is no block of the account is in memory all the same.
     pub fn wants(&mut self, room: Room, present: &mut dyn FnMut(PageId) -> bool, out: &mut Vec<Want>) {
         let mut room = Room { harmless: room.harmless + self.spent_len, ..room };
         for list in &mut self.lists {

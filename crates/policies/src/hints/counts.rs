@@ -5,7 +5,7 @@
 pub struct HintCounts {
     /// Reads disclosed.
     pub given: u64,
-    /// Of these, reads that were made.
+    /// Of the reads disclosed, those that were made.
     pub used: u64,
     /// Of the reads disclosed, those that were passed over: the reader went on behind them, or skipped them.
     pub skipped: u64,
@@ -13,7 +13,7 @@ pub struct HintCounts {
     pub late: u64,
     /// Pages brought in for a list.
     pub prefetched: u64,
-    /// Of these, pages that left, unread, before the read that they were brought in for.
+    /// Of the pages brought in, those that left unread, before the read that they were brought in for.
     pub lost: u64,
     /// Of the pages brought in, those that no list named any more while they were still unread.
     pub wasted: u64,

@@ -16,15 +16,16 @@ use crate::random::mix64;
 pub enum ManagerKind {
     /// [`Partitioned`] as published, loops named by AMP. For comparison.
     Amp,
-    /// The same with a fallback: a stream that is wrong more often than not loses its class for a while.
+    /// As [`Amp`](Self::Amp) with a fallback: a stream that is wrong more often than not loses its class for
+    /// a while.
     AmpPlus,
     /// [`Partitioned`], loops named by PCC. Remembers every page it ever saw: for comparison.
     Pcc,
-    /// The same with PCC's own allocation, by marginal gains. For comparison.
+    /// As [`Pcc`](Self::Pcc) with PCC's own allocation, by marginal gains. For comparison.
     PccGain,
     /// [`Partitioned`], loops named by UBM. For comparison.
     Ubm,
-    /// The same with UBM's own allocation, by marginal gains. For comparison.
+    /// As [`Ubm`](Self::Ubm) with UBM's own allocation, by marginal gains. For comparison.
     UbmGain,
     /// [`Partitioned`], loops named by DEAR. For comparison.
     Dear,

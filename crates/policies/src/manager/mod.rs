@@ -138,7 +138,8 @@ pub trait Manager: Send {
         self.replace_block(candidate, missing, &mut |frame| look.is_busy(frame))
     }
 
-    /// The answer to the last question was none of the tenant's blocks that could be taken: `candidate` goes.
+    /// The answer to the last question named no block of the tenant, or one that could not be taken. The
+    /// candidate goes instead.
     fn answer_refused(&mut self) {}
 
     /// `missing` was evicted by this manager's choice while the candidate, now in `placeholder`, stayed and
@@ -163,8 +164,9 @@ pub trait Manager: Send {
     /// block, or another tenant's. Changes nothing.
     fn prefetch(&self, _frames: &mut dyn Iterator<Item = FrameId>) {}
 
-    /// The same for `pages` that come or go shortly: touches what [`new_block`](Self::new_block) and
-    /// [`block_gone`](Self::block_gone) will look up by page. They may be other tenants'. Changes nothing.
+    /// `pages` come or go shortly: touches what [`new_block`](Self::new_block) and
+    /// [`block_gone`](Self::block_gone) will look up by page, as [`prefetch`](Self::prefetch) does for hits.
+    /// Pages may be another tenant's. Changes nothing.
     fn prefetch_pages(&self, _pages: &[PageId]) {}
 
     /// A question for `missing` follows: touches what [`choose`](Self::choose) will look at, and what

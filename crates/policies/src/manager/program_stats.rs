@@ -7,7 +7,7 @@ use std::fmt;
 pub struct ProgramStats {
     /// Events run.
     pub calls: u64,
-    /// The same by event.
+    /// Events run, by event.
     pub calls_of: EventCalls,
     /// Instructions done by them; `find` counts as 4.
     pub steps: u64,

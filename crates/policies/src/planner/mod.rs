@@ -134,6 +134,6 @@ pub struct Plan {
 pub struct StreamCounts {
     /// Positions that were believed.
     pub opened: u64,
-    /// Of these, given up with more than a quarter of their pages unused.
+    /// Of the positions believed, those given up with more than a quarter of their pages unused.
     pub wasteful: u64,
 }

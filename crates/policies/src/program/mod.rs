@@ -101,7 +101,8 @@ struct Loaded {
 pub struct EventSummary {
     /// Its name.
     pub name: String,
-    /// Its instructions, with the `loop` before each label that is jumped back to, without events it calls.
+    /// The number of its instructions, with a `loop` for each label that is jumped back to, and without
+    /// those of events it calls.
     pub instructions: u32,
     /// The most steps that it can take, with those of the events it calls; `None` with a loop.
     pub steps_max: Option<u32>,
@@ -112,7 +113,8 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// If the text is no program, or one that might do what no program may; with line and column.
+    /// If the text is no program, or one that the checks before the run refuse. The error has the line and
+    /// column.
     pub fn parse(text: &str) -> Result<Self, ProgramError> {
         let source = text::read(text)?;
         let (code, positions) = assemble::assemble(&source)?;
@@ -126,10 +128,10 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// As [`parse`](Self::parse), with the byte, or the event and the instruction.
+    /// As [`parse`](Self::parse). The error has the byte, or the event and the instruction.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ProgramError> {
         let code = bytes::read(bytes)?;
-        // The code is moved into the program, and needed for the message only if there is none.
+        // `load` takes the code, so what an error needs of it is kept before.
         let places = places(&code);
         Self::load(code).map_err(|Defect { site, expected, found }| ProgramError {
             place: places(site),
@@ -150,12 +152,12 @@ impl Program {
         bytes::write(self.code())
     }
 
-    /// Text that parses to this program: to the same bytes.
+    /// Text that parses to this program, with the same binary form.
     pub fn to_text(&self) -> String {
         print::print(self.code())
     }
 
-    /// The name that the text gives it.
+    /// The program's name.
     pub fn name(&self) -> &str {
         &self.code().name
     }
@@ -199,7 +201,7 @@ impl Program {
         self.loaded.standard[event as usize]
     }
 
-    /// Slots that a run needs at most beside those of the program.
+    /// The most slots that a run needs besides those of the program.
     fn locals_max(&self) -> usize {
         self.loaded.calls.events.iter().map(|event| event.locals).max().unwrap_or(0)
     }

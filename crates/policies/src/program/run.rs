@@ -237,7 +237,7 @@ enum Next {
     FollowsAll,
     /// The one after all that it stands for, or where it jumps by this result.
     Tested(bool),
-    /// The same, if there is fuel for a `loop` behind this number of its instructions.
+    /// As [`Tested`](Self::Tested), if there is fuel for a `loop` behind this number of its instructions.
     TestedInLoop(bool, usize),
     /// The one that it names.
     Jumps,

@@ -55,18 +55,18 @@ impl ObjectOptions {
         self
     }
 
-    /// Most reads in flight, from 1 to 4,096; more of them wait. Default 64. Chunks are uploaded 8 at a time
-    /// beside them, and written pages that wait for that take no more memory than twice as many chunks.
+    /// Most reads in flight, from 1 to 4,096; more of them wait. Default 64. Besides, up to 8 chunks are
+    /// uploaded at a time. Written pages take memory for at most 16 chunks, those being uploaded included.
     pub fn requests_in_flight(mut self, requests: u32) -> Self {
         self.requests_in_flight = requests;
         self
     }
 
-    /// How long an answer of the store is waited for, with all repetitions of the call; at least 1. That
-    /// begins when the call is made: where the store answers nothing, one that waits for its turn
-    /// ([`requests_in_flight`](Self::requests_in_flight), 8 uploads) waits as long for each of those before
-    /// it. Reads of a folder's files take as long as the operating system takes, as those of local files.
-    /// Default 30,000.
+    /// How long an answer of the store is waited for, with all repetitions of the call; at least 1. Default
+    /// 30,000. The time does not include the wait for a turn
+    /// ([`requests_in_flight`](Self::requests_in_flight), 8 uploads): at a store that does not answer, a
+    /// call may wait this long for each turn before its own. Reads of a folder's files take as long as the
+    /// operating system takes, as those of local files.
     pub fn timeout_ms(mut self, milliseconds: u32) -> Self {
         self.timeout = Duration::from_millis(milliseconds.into());
         self

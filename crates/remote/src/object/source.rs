@@ -179,10 +179,10 @@ impl ObjectSource {
     /// for the store; takes a listing of all objects of the file, and memory for their names.
     ///
     /// A manifest is kept while it is the newest, and for [`ObjectOptions::grace_secs`] after another has
-    /// taken its place, by the store's clock. A chunk is removed if it is as old, no kept manifest has it,
-    /// and a manifest is there with a higher number than its writer began with. The writer can then commit no
-    /// more, so no chunk of a writer is taken that may still commit it, however long it sleeps; what a writer
-    /// has left that crashed goes after the next commit of another.
+    /// taken its place, by the store's clock. A chunk is removed if it is older than that, no kept manifest
+    /// has it, and there is a manifest with a higher number than the one that its writer began with. Such a
+    /// chunk cannot be committed any more, however long its writer sleeps. Chunks of a writer that crashed
+    /// are removed after the next commit of another.
     ///
     /// # Errors
     ///

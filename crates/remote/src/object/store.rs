@@ -132,7 +132,8 @@ impl Store {
         }
     }
 
-    /// Where the chunks are if the store is known to be a folder, and the right to read now.
+    /// Where the chunks are, and a permit to read. None if the store is not known to be a folder, or too
+    /// many reads are in flight.
     pub fn folder(&self) -> Option<(&std::path::Path, OwnedSemaphorePermit)> {
         let folder = self.folder.get()?;
         Some((folder, Arc::clone(&self.reads).try_acquire_owned().ok()?))
@@ -162,8 +163,8 @@ impl Store {
         self.attempts("writing", object, &self.counts.puts, put).await.map(drop)
     }
 
-    /// Puts an object if there is none of this name. As answers may be lost, the one that is there may be
-    /// this one.
+    /// Puts an object if there is none of this name. [`Put::Exists`] may mean this caller's own object: an
+    /// attempt may have succeeded though its answer was lost.
     pub async fn create(&self, object: &Path, bytes: Bytes) -> Result<Put, ObjectError> {
         Counts::add(&self.counts.put_bytes, bytes.len() as u64);
         let create = || self.create_once(object, bytes.clone());
@@ -243,7 +244,8 @@ impl Store {
     }
 }
 
-/// Lets what a call has brought arrive. The outer error is the store's, the inner one that of the bytes.
+/// Gives `arrival` what a call has brought. The outer error is the store's; the inner one says what is wrong
+/// with the bytes.
 async fn take(got: GetResult, mut arrival: Arrival) -> Result<Result<(), ObjectError>, StoreError> {
     let mut pieces = match got {
         GetResult { payload: GetResultPayload::Stream(pieces), .. } => pieces,
@@ -257,7 +259,7 @@ async fn take(got: GetResult, mut arrival: Arrival) -> Result<Result<(), ObjectE
     Ok(arrival.end())
 }
 
-/// Would the same call fail again?
+/// Whether the same call would fail again.
 fn is_final(error: &StoreError) -> bool {
     !matches!(error, StoreError::Generic { .. } | StoreError::JoinError { .. })
 }

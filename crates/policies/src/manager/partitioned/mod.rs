@@ -115,9 +115,9 @@ impl Partitioned {
         Self { falls_back: false, ..self }
     }
 
-    /// The same with the allocation of UBM and PCC in place of AMP's: the partition with the least marginal
-    /// gain gives up a frame, and pages that are in no loop are under LRU. For a detector that knows
-    /// [periods](crate::detect::Detector::period); a loop without one goes first.
+    /// The same manager with the allocation of UBM and PCC in place of AMP's: the partition with the least
+    /// marginal gain gives up a frame, and pages that are in no loop are under LRU. For a detector that
+    /// knows [periods](crate::detect::Detector::period); a loop without one goes first.
     pub fn with_marginal_gains(self) -> Self {
         let gain = GhostGain::new(self.pool_frames, self.partitions.ghosts_max());
         Self { gain: Some(gain), default: classic::build(PolicyKind::Lru, 0), ..self }
