@@ -9,7 +9,7 @@ use crate::{PageId, mix64};
 /// Entries of the sampled list: few enough to be looked through at a sampled access, and enough that a
 /// position among them has a standard error of 0.06.
 const SAMPLES_MAX: usize = 64;
-/// With fewer entries than this, blocks are sampled at twice the rate.
+/// A sweep that leaves fewer entries than this doubles the threshold, so that more blocks are sampled.
 const SAMPLES_MIN: usize = 16;
 /// Hashes are below this. A block is sampled if its hash is below the threshold.
 const HASHES: u64 = 1 << 24;
@@ -31,8 +31,9 @@ const SWEEP_EVERY: u64 = 64;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AmpOptions {
     /// A block is forgotten that the stream has not used for this number of its accesses, so that a loop
-    /// that starts late is seen. A loop longer than that looks one-shot. [`for_frames`](Self::for_frames)
-    /// takes four times the pool's frames, as a longer loop could not be held anyway.
+    /// that starts late is seen. A loop longer than that looks one-shot.
+    /// [`for_frames`](AmpOptions::for_frames) takes four times the pool's frames, as a longer loop could not
+    /// be held anyway.
     pub forget_after: u64,
     /// Whether the recency stays a plain mean, for comparison with the exact one.
     pub plain_mean: bool,

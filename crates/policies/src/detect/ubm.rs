@@ -9,10 +9,10 @@ const RUN_MIN: u64 = 8;
 /// Unified buffer management (Kim and others, "A Low-Overhead, High-Performance Unified Buffer Management
 /// Scheme That Exploits Sequential and Looping References", OSDI '00). Not checked against the paper's text.
 ///
-/// A run of at least 8 consecutive blocks is a sequence, and the file one-shot. When the sequence is entered
-/// again at its start, the file is looping, with the accesses since the last entry as its period. When a run
-/// begins elsewhere, the file is other. Loops over blocks that are not consecutive are not seen. O(1) an
-/// access and in memory.
+/// A run of at least 8 consecutive blocks is a sequence, and makes the file one-shot. When the latest
+/// sequence is entered again at its start, the file is looping, with the accesses since the last entry as
+/// its period. When a run begins elsewhere, the file is other. Loops over blocks that are not consecutive
+/// are not seen. O(1) an access and in memory.
 #[derive(Clone, Debug, Default)]
 pub struct Ubm {
     accesses: u64,

@@ -169,7 +169,7 @@ impl HintList {
         Some(Consumed { position, skipped })
     }
 
-    /// Marks the hint that is `ahead` hints before the reader as used. The page's next use is the one after.
+    /// Marks a hint as used, `ahead` hints behind the first one. The page's next use is the one after.
     fn use_hint(&mut self, ahead: usize) -> Passed {
         let hint = &mut self.hints[ahead];
         hint.is_used = true;

@@ -10,8 +10,8 @@ use crate::{
 const SKIP_WINDOW: u32 = 256;
 /// Pages brought in after which it is judged whether too many were wasted: more than a quarter.
 const WASTE_WINDOW: u32 = 64;
-/// The published prefetch horizon. A list has it until its own is measured, and an access is matched with
-/// the next twice as many hints at least.
+/// The published prefetch horizon. A list has it until its own is measured, and an access is looked for
+/// among at least twice as many hints.
 const HORIZON: u32 = 68;
 /// Hints that one call looks at to find pages to bring in.
 const WANTS_SCANNED: usize = 1024;

@@ -6,8 +6,8 @@ pub const AGGRESSIVE_BATCH: u16 = 16;
 /// How the pool uses the reads that a tenant discloses. Under all policies but `Off` the lists decide about
 /// replacement, too.
 ///
-/// No policy fetches so far ahead that pages leave before they are read. So tenants whose lists do not fit
-/// the pool together share it, and fetch nothing while nobody reads.
+/// Under every policy a list fetches only so far ahead as pages that came in have stayed until they were
+/// read. So tenants whose lists do not fit the pool together share it, and fetch nothing while nobody reads.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum HintPolicy {
     /// As [`Horizon`](Self::Horizon), unless what is missing ahead cannot be read in time. Then pages are

@@ -19,8 +19,8 @@ pub struct ProgramStats {
     pub invalid_answers: u64,
     /// Nanoseconds that the events took, as far as the driver measures it; otherwise 0.
     pub spent_ns: u64,
-    /// Why the program does not run any more; `None` if it runs. Without it the tenant's blocks go in the
-    /// ledger's order.
+    /// Why the program does not run any more; `None` while it runs. The blocks of a tenant whose program
+    /// does not run go in the ledger's order.
     pub unloaded: Option<Unloaded>,
 }
 

@@ -84,8 +84,8 @@ struct Stream {
     believed: u32,
     /// The believed head that moved last.
     latest: u32,
-    /// A bit for each head that is noted in `places` only: [`settle`](Self::settle) makes these heads before
-    /// one is looked at. 0 while a head is believed.
+    /// A bit for each head that is noted in `places` only: [`settle`](Stream::settle) makes these heads
+    /// before one is looked at. 0 while a head is believed.
     fresh: u32,
     key: Option<StreamKey>,
     /// By [`Pattern`], in quarters of a page; see [`CREDIT_PAGE`].
