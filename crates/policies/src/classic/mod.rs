@@ -27,7 +27,7 @@
 //! | S3-FIFO | increments a byte | O(1) amortised | 29 to 33 |
 //! | LIRS | O(1), moves a list node | O(1) | 54 to 61 |
 //! | CLOCK-Pro | sets a bit | O(1) amortised | 59 to 63 |
-//! | W-TinyLFU | O(1), moves a list node, counts | O(1), O(n) once in ten n accesses | 25 to 33 |
+//! | W-TinyLFU | O(1), moves a list node, counts | O(1), O(n) once in five n accesses | 25 to 33 |
 //! | OPT | O(log n) | O(log n) | 16 |
 //!
 //! Arrays are made for the capacity at the start; where they have to grow, they double. Each busy frame that

@@ -20,8 +20,8 @@
 //!
 //! **Refused proposal.** Changes nothing: a busy frame keeps its place.
 //!
-//! **Cost.** O(1) per access, and O(n) once in ten n accesses, when counts are halved. 17 bytes a frame and 8
-//! to 16 for the counters: 25 to 33.
+//! **Cost.** O(1) per access, and O(n) once in five n accesses, when counts are halved. 17 bytes a frame and
+//! 8 to 16 for the counters: 25 to 33.
 
 use super::policy::{Departure, OneLevel, first_free, percent_of};
 use super::segments::{Segment, Segments};
@@ -46,7 +46,8 @@ pub struct WTinyLfuParameters {
     pub window_percent: u32,
     /// Frames of the protected segment, in percent of those outside the window. 0 to 100.
     pub protected_percent: u32,
-    /// References for each frame of the capacity after which all counts are halved. At least 1.
+    /// References for each frame of the capacity after which all counts are halved the first time; after
+    /// that they are halved after half as many. At least 1.
     pub sample_factor: u32,
 }
 
