@@ -31,7 +31,8 @@ enum LastPage<'f> {
 }
 
 impl LastPage<'_> {
-    /// Makes these bytes zeros. A page of which they are is not changed.
+    /// Sets these bytes to zero. A page on which they are zeros already is not changed, and so does not
+    /// become dirty.
     fn zero(&mut self, range: Range<usize>) {
         let page: &[u8] = match self {
             Self::Plain(page) => page,
@@ -55,10 +56,12 @@ impl File {
         self.shared.byte_length.as_ref().map_or(whole, |length| length.get().min(whole))
     }
 
-    /// Gives a file that was opened with [`FileOptions::bytes`](crate::FileOptions::bytes) that length. What
-    /// is beyond is gone, what is new is zeros, and space for it is allocated. Durable with the next flush.
+    /// Gives a file that was opened with [`FileOptions::bytes`](crate::FileOptions::bytes) this length.
+    /// Bytes beyond it are gone, new bytes are zeros, and space for them is allocated. The new length is
+    /// durable with the next flush.
     ///
-    /// Waits for those who hold the old or new last page or one beyond, and for other operations on the file.
+    /// Waits for latches on the old or new last page and on pages beyond the new end, and for other
+    /// operations on the file. Reads the page within which the file ends, if it is not in memory.
     ///
     /// # Errors
     ///
@@ -78,11 +81,12 @@ impl File {
         self.reach(&self.resizing_tenant(), bytes, OPERATION)
     }
 
-    /// Shortens the file. False if it is no longer than that by now.
+    /// Shortens the file to `bytes`. False if the file has become that short meanwhile.
     fn cut(&self, bytes: u64, operation: &'static str) -> Result<bool> {
         let page_bytes = self.page_bytes() as u64;
         let (pages, kept) = (bytes.div_ceil(page_bytes), (bytes % page_bytes) as usize);
-        // Its rest becomes zeros. Before anything changes, because it may have to be read.
+        // The rest of the new last page becomes zeros. That page is latched before anything changes, because
+        // it may have to be read.
         let tenant = self.resizing_tenant();
         let mut last = match self.write_page_of(&tenant, bytes) {
             // Another thread has made it shorter.
@@ -100,7 +104,7 @@ impl File {
         Ok(true)
     }
 
-    /// Makes the file at least that long, for `tenant`.
+    /// Makes the file at least `bytes` long, for `tenant`.
     fn reach(&self, tenant: &Tenant, bytes: u64, operation: &'static str) -> Result<()> {
         let length = self.length_in_bytes(operation)?;
         let file = &*self.shared;
@@ -116,9 +120,10 @@ impl File {
         Ok(())
     }
 
-    /// Locks the length of the file, which is to grow for `tenant` to `bytes` or less. What is behind the end
-    /// until there, on a page within which the file ends, is zeros then; writes may have left something else
-    /// that overtake one that shortens the file.
+    /// Locks the length of the file, which is to grow for `tenant` to `bytes` or less. On the page within
+    /// which the file ends, if there is one, the bytes from the end up to `bytes` are zeros on return. They
+    /// may have been others: a write that runs while another thread shortens the file may reach the page
+    /// after that thread has cleared its rest.
     pub(super) fn lock_growing(
         &self,
         tenant: &Tenant,
@@ -132,7 +137,7 @@ impl File {
                 Err(error) if error.kind() == ErrorKind::PageBeyondEnd => continue,
                 last => last?,
             };
-            // Not waited for with the page held: who has the lock may wait for the page.
+            // The lock is only tried while the page is held, because its holder may be waiting for the page.
             let Some(locked) = self.shared.lock_length_at_once() else {
                 drop(last);
                 let until = *until.get_or_insert_with(|| deadline_after(self.pool.latch_wait));
@@ -152,7 +157,8 @@ impl File {
         }
     }
 
-    /// The page within which a file of so many bytes ends, if there is one.
+    /// The page within which a file of `bytes` bytes ends, exclusively latched. None if the last page is
+    /// whole.
     fn write_page_of<'f>(&'f self, tenant: &'f Tenant, bytes: u64) -> Result<Option<LastPage<'f>>> {
         let page_bytes = self.page_bytes() as u64;
         if bytes.is_multiple_of(page_bytes) {
@@ -165,7 +171,7 @@ impl File {
         }))
     }
 
-    /// Whose accesses those are that change the length of the file, not for a tenant.
+    /// The tenant of accesses that a change of length makes on no tenant's behalf: the default tenant.
     pub(super) fn resizing_tenant(&self) -> Tenant {
         Tenant::new(self.pool.clone(), DEFAULT_TENANT, "default".into(), None)
     }
@@ -176,7 +182,7 @@ impl File {
         length.ok_or_else(|| self.shared.error(ErrorKind::Unsupported, operation, message))
     }
 
-    /// The parts of pages that these bytes are.
+    /// Divides the `bytes` bytes from `offset` on into parts of pages.
     fn parts(&self, offset: u64, bytes: usize) -> impl Iterator<Item = Part> {
         let page_bytes = self.page_bytes();
         let mut done = 0;
@@ -197,8 +203,8 @@ impl File {
     }
 }
 
-/// See [`Tenant::read_at`](crate::Tenant::read_at). `prefetch` is told of several pages, and then `read` of
-/// each.
+/// See [`Tenant::read_at`](crate::Tenant::read_at). If there are several pages, `prefetch` is called with
+/// their numbers first; then `read` is called for each page.
 pub(super) fn read_at<'f>(
     tenant: &Tenant,
     file: &'f File,
@@ -221,7 +227,9 @@ pub(super) fn read_at<'f>(
             Err(error) if error.kind() == ErrorKind::PageBeyondEnd => return Ok(in_bytes.start),
             page => page?,
         };
-        // Who shortens it holds the page within which it ends from then on, until what is behind is zeros.
+        // A thread that shortens the file latches its new last page before it changes the length, and keeps
+        // the latch until the rest of that page is zeros. So the length does not change within this page
+        // now.
         let left = file.byte_len().saturating_sub(offset + in_bytes.start as u64);
         let here = in_bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX));
         into[in_bytes.start..in_bytes.start + here]
@@ -233,8 +241,8 @@ pub(super) fn read_at<'f>(
     Ok(there)
 }
 
-/// See [`Tenant::write_at`](crate::Tenant::write_at). `write` gets a page, the part of it, and that
-/// part's bytes.
+/// See [`Tenant::write_at`](crate::Tenant::write_at). `write` gets a page, the range in it, and the bytes
+/// for that range.
 pub(super) fn write_at<'f>(
     tenant: &Tenant,
     file: &'f File,
@@ -265,11 +273,11 @@ pub(super) fn write_at<'f>(
 }
 
 fn are_zeros(bytes: &[u8]) -> bool {
-    // No way out of a chunk, so that many bytes are looked at in one instruction.
+    // No early exit within a chunk, so that one instruction looks at many bytes.
     bytes.chunks(64).all(|chunk| chunk.iter().fold(0, |seen, byte| seen | byte) == 0)
 }
 
-/// What calls that find nothing to do have to find out all the same.
+/// The checks that a call makes even if it has no bytes to move.
 fn check(tenant: &Tenant, file: &File, operation: &'static str) -> Result<()> {
     tenant.check_file(file, operation)?;
     file.shared.check_open(operation)?;

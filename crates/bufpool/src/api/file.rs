@@ -37,7 +37,7 @@ pub struct FlushFuture {
 }
 
 impl Flush {
-    /// Waits for it.
+    /// Waits until the flush is over.
     ///
     /// # Errors
     ///
@@ -119,7 +119,8 @@ impl File {
         Ok(before..after)
     }
 
-    /// Makes the file that long, for a caller that has locked its length. `bytes` end within the last page.
+    /// Makes the file `pages` pages and `bytes` bytes long, for a caller that has locked its length. `bytes`
+    /// end within the last page.
     pub(super) fn lengthen(&self, pages: u64, bytes: u64, operation: &'static str) -> Result<()> {
         let file = &*self.shared;
         let _held = file.byte_length.as_ref().map(ByteLength::hold);
@@ -128,7 +129,8 @@ impl File {
             let message = format!("{pages} pages, expected at most 2^{}", PageId::NUMBER_BITS);
             return Err(file.error(ErrorKind::FileLength, operation, message));
         }
-        // A flush has cut off what of its last page a file of bytes did not need.
+        // A file of bytes may have less allocated than its pages take: a flush cuts off the rest of its last
+        // page.
         let allocated = file.byte_length.as_ref().map_or(before * page_bytes, ByteLength::allocated);
         if pages * page_bytes > allocated {
             let offset = allocated / page_bytes * page_bytes;
@@ -167,8 +169,8 @@ impl File {
         self.shorten(drained, pages, pages * self.page_bytes() as u64, OPERATION)
     }
 
-    /// Makes a file that is drained from page `pages` on that short. `bytes` end within the last page that
-    /// stays, or with it.
+    /// Shortens a file, which is drained from page `pages` on, to `pages` pages and `bytes` bytes. `bytes`
+    /// end within the last page that stays, or at its end.
     pub(super) fn shorten(
         &self,
         drained: Drained<'_>,
@@ -180,7 +182,7 @@ impl File {
         let whole = pages * self.page_bytes() as u64;
         let io = file.io(operation)?;
         let held = file.byte_length.as_ref().map(ByteLength::hold);
-        // One that ends within a page may be shorter than its pages.
+        // A file that ends within a page may already be shorter than its pages.
         let is_longer = || Ok(io.len_bytes()? > whole);
         let shortened = is_longer().and_then(|longer| if longer { io.set_len_bytes(whole) } else { Ok(()) });
         shortened.map_err(|error| Error::from_io(operation, error).in_file(&file.name))?;
@@ -221,19 +223,20 @@ impl File {
     /// Drops all pages unwritten and removes the file; other handles find it closed. A power cut does not
     /// bring it back.
     ///
-    /// The name that the file was opened by is removed, in the folder that it was opened in, and only while
-    /// it is this file's: not the path's text counts, which may mean another file by now. Symbolic links were
-    /// followed when the file was opened, and stay. Between the look at the name and its removal nothing
-    /// keeps others from renaming another file to it.
+    /// Removes the name that the file was opened by, from the folder that it was opened in. Neither the text
+    /// of the path nor the working directory matters by now. Symbolic links were followed when the file was
+    /// opened, and stay. The name is removed only if it still is this file's, but Linux cannot check and
+    /// remove in one step: another file that somebody renames to the name in between is removed instead.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NameChanged`] if nobody has the name now, or another file; [`ErrorKind::Unsupported`] for
-    /// a block device, and if the file was not opened by path, or by one that leads to no entry of a folder,
-    /// as those of `/proc/self/fd` need not; [`ErrorKind::PageBusy`], [`ErrorKind::LatchTimeout`],
-    /// [`ErrorKind::SelfDeadlock`] if a page stays in use; [`ErrorKind::ReadOnly`]. Nothing has changed then.
-    /// [`ErrorKind::Io`] if the name cannot be removed, and nothing has changed, or if its folder cannot be
-    /// synced: the error says so, and the file is removed, but may be there again after a power cut.
+    /// [`ErrorKind::NameChanged`] if the name is gone, or belongs to another file;
+    /// [`ErrorKind::Unsupported`] for a block device, for a file that was not opened by path, and for one
+    /// whose path leads to no entry of a folder, as some paths in `/proc/self/fd` do;
+    /// [`ErrorKind::PageBusy`], [`ErrorKind::LatchTimeout`], [`ErrorKind::SelfDeadlock`] if a page stays in
+    /// use; [`ErrorKind::ReadOnly`]. Nothing has changed then. [`ErrorKind::Io`] if the name cannot be
+    /// removed, and nothing has changed, or if its folder cannot be synced: the error says so, and the file
+    /// is removed, but may be there again after a power cut.
     pub fn remove(self) -> Result<()> {
         const OPERATION: &str = "remove file";
         let file = &self.shared;
@@ -247,7 +250,8 @@ impl File {
         }
         let mut synced = Ok(());
         let last_step = |_: &SeizedPages| {
-            // Not before: a closing that has its turn first waits until nobody has the descriptor.
+            // The descriptor is taken no earlier than here, because another thread that closes the file
+            // waits until nobody has it.
             let io = file.io(OPERATION)?;
             let entry = io.entry().ok_or(NameError::None);
             let removed = entry.and_then(|entry| entry.remove().map(|()| entry));
@@ -274,14 +278,14 @@ impl File {
         Checkpoint::of(&self.pool).flush_file(&self.shared)
     }
 
-    /// As [`flush`](Self::flush), without waiting for it: a thread of the pool flushes the file, and
-    /// [`Flush::wait`] waits for that. Flushes of a file that are begun while another is under way become
-    /// one, so that many committers cost few syncs. In deterministic mode, and where no thread is to be had,
-    /// the file is flushed before this returns.
+    /// As [`flush`](Self::flush), without waiting: a thread of the pool flushes the file, and
+    /// [`Flush::wait`] waits for the outcome. Flushes of a file that are begun while another one of it is
+    /// under way become one, so that many committers cost few syncs. In deterministic mode, and if no thread
+    /// can be started, the file is flushed before this returns.
     ///
-    /// The file is flushed even if the [`Flush`] is dropped; what then goes wrong shows as that of a
-    /// background write does: the file is poisoned. [`Pool::close`](crate::Pool::close) and the drop of a
-    /// pool's last handle wait for flushes that were begun. A `Flush` is such a handle, as a `File` is.
+    /// The file is flushed even if the [`Flush`] is dropped. A failure then shows as that of a background
+    /// write does: the file is poisoned. [`Pool::close`](crate::Pool::close) and the drop of the pool's last
+    /// handle wait for flushes that were begun. A `Flush` is a handle of the pool, as a `File` is.
     ///
     /// The caller may hold latches meanwhile; a dirty page that it keeps latched exclusively fails the flush
     /// with [`ErrorKind::LatchTimeout`], not [`ErrorKind::SelfDeadlock`].
@@ -312,8 +316,8 @@ impl File {
         FlushFuture { file: self.clone(), begun: None, is_over: false }
     }
 
-    /// Writes one page, if it is dirty, and makes the file durable. The log is made durable up to that page's
-    /// number only.
+    /// Writes one page, if it is dirty, and makes the file durable. The log is made durable only up to the
+    /// log sequence number of that page.
     ///
     /// # Errors
     ///
@@ -340,15 +344,15 @@ impl File {
     /// are lost, and takes writes again. The file begins with what the device has, its length included; the
     /// engine recovers the lost changes from its log.
     ///
-    /// It is the file that was opened, by its descriptor, which the pool keeps together with the lock; no
-    /// path is looked at. A file that was renamed meanwhile, replaced by another, or unlinked is reopened as
-    /// itself, and so is one that was handed over by [`Pool::open_fd`](crate::Pool::open_fd). Nothing is
-    /// made. An unlinked file has its space until it is closed. What has taken the place of a file, or of a
-    /// device that was gone, is opened by [`Pool::open_file`](crate::Pool::open_file), after this one is
-    /// closed.
+    /// The pool goes on with the file that was opened, by the descriptor that it keeps together with the
+    /// lock; it looks at no path. So a file that was renamed, replaced by another one, or unlinked meanwhile
+    /// is reopened as itself, and so is one that was handed over by [`Pool::open_fd`](crate::Pool::open_fd).
+    /// No file is created. An unlinked file has its space until it is closed. A file that has taken its
+    /// place, or a device that was gone and came back, is opened by
+    /// [`Pool::open_file`](crate::Pool::open_file) after this one is closed.
     ///
-    /// A file that is not poisoned is flushed before, and loses nothing: of two threads that reopen it, the
-    /// second finds it so.
+    /// A file that is not poisoned is flushed first, and loses nothing. So if two threads reopen a file, the
+    /// second one loses nothing.
     ///
     /// # Errors
     ///

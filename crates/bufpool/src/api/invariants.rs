@@ -7,7 +7,7 @@ use crate::sync::Ordering;
 
 /// See [`Pool::check_invariants`](crate::Pool::check_invariants).
 pub(crate) fn check(pool: &PoolShared) {
-    // What comes in ahead is on its way in the backend.
+    // Pages that come in ahead may still be on their way in the backend.
     pool.backend.drain();
     pool.write_back.wait_until_idle();
     pool.free_aside();
@@ -31,7 +31,7 @@ pub(crate) fn check(pool: &PoolShared) {
         let state = file.table.get(page.number()).expect("a resident page has a word").state();
         assert_eq!(state.resident_frame(), Some(frame), "{page:?} is {state:?}");
     }
-    // Victims that could not be written.
+    // A frame that is left behind holds a victim that could not be written.
     let (free, own, borrowed) = (pool.reserve.free(), pool.reserve.frames(), pool.reserve.borrowed());
     assert_eq!(free + left_behind, own + borrowed, "the reserve");
     assert!(free <= own || borrowed == 0, "{borrowed} frames are borrowed, and {free} of {own} are free");

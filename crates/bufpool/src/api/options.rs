@@ -81,7 +81,7 @@ pub(crate) struct MemorySplit {
     pub reserve_low: u32,
     /// Frames that the reserve may borrow of those of policies.
     pub borrowed_max: u32,
-    /// Where hooks prepare pages for their files.
+    /// Buffers in which hooks prepare pages for writing.
     pub hook_buffers: u32,
 }
 
@@ -140,16 +140,16 @@ impl PoolOptions {
         Self::default()
     }
 
-    /// Memory for page frames and the clean reserve together, in bytes; page tables and metadata come on top
-    /// and are reported. What is left beside the reserve must have room for as many frames as
-    /// [`frames`](Self::frames) may be. Default 128 MiB. Overrides `frames`.
+    /// Memory for page frames, the clean reserve and, if there are [`hooks`](Self::hooks), their buffers
+    /// together, in bytes; page tables and metadata come on top and are reported. What is left for frames
+    /// must be a number that [`frames`](Self::frames) allows. Default 128 MiB. Overrides `frames`.
     pub fn memory_bytes(mut self, bytes: u64) -> Self {
         self.memory = Memory::Bytes(bytes);
         self
     }
 
-    /// The exact number of frames that policies fill, from `2 * threads_max + 8` to [`FRAMES_MAX`]; the clean
-    /// reserve comes on top. Overrides [`memory_bytes`](Self::memory_bytes).
+    /// The exact number of frames that policies fill, from `2 * threads_max + 8` to [`FRAMES_MAX`]; the
+    /// clean reserve and buffers of hooks come on top. Overrides [`memory_bytes`](Self::memory_bytes).
     pub fn frames(mut self, frames: u32) -> Self {
         self.memory = Memory::Frames(frames);
         self
@@ -184,15 +184,16 @@ impl PoolOptions {
     }
 
     /// Steps that an event of a policy program may take, at least 1; see [`Program`](crate::Program). More:
-    /// programs may search longer, and each search keeps the policy lock for as long. Default: 4,096, and for
+    /// programs may search longer, and each search holds the policy lock for longer. Default: 4,096, and for
     /// questions 16 for each page of the tenant, if that is more.
     pub fn program_fuel(mut self, steps: u32) -> Self {
         self.program_fuel_steps = Some(steps);
         self
     }
 
-    /// Whether a tenant whose manager keeps being wrong is treated as under LRU for a while: its directives,
-    /// its program or its own type. The automatic manager judges itself and is left alone. Default true.
+    /// Whether a manager that keeps being wrong is suspended for a while, with its tenant's pages in LRU
+    /// order meanwhile. This concerns directives, policy programs and managers of the engine's own. The
+    /// automatic manager judges itself and is left alone. Default true.
     pub fn revocation(mut self, on: bool) -> Self {
         self.revocation = on;
         self
@@ -213,15 +214,15 @@ impl PoolOptions {
         self
     }
 
-    /// Whether hits are noted. Without, pages are replaced in the order they came in, and statistics count
-    /// misses only. For measuring what noting costs, and for data that always fits. Deterministic mode notes
-    /// all hits. Default true.
+    /// Whether hits are noted. If not, pages are replaced in the order in which they came in, and statistics
+    /// count misses only. For measuring what noting costs, and for data that always fits. Deterministic mode
+    /// notes all hits. Default true.
     pub fn note_hits(mut self, on: bool) -> Self {
         self.notes_hits = on;
         self
     }
 
-    /// Whether accesses are told apart by call site and scope. Without, statistics have one context for each
+    /// Whether accesses are told apart by call site and scope. If not, statistics have one context for each
     /// tenant, and managers see one stream for each file. Default true.
     pub fn call_sites(mut self, on: bool) -> Self {
         self.call_sites = on;
@@ -234,7 +235,7 @@ impl PoolOptions {
         self
     }
 
-    /// Most operations in flight in the kernel, per ring, from 1 to 4,096; more are queued. Default 256.
+    /// The most operations in flight in the kernel, per ring, from 1 to 4,096; more are queued. Default 256.
     pub fn io_depth(mut self, operations: u32) -> Self {
         self.io_depth = operations;
         self
@@ -282,29 +283,29 @@ impl PoolOptions {
         self
     }
 
-    /// What is done to pages after they are read and before they are written. Default nothing.
+    /// What is done to pages after they are read and before they are written. Default: nothing.
     pub fn hooks(mut self, hooks: Box<dyn PageHooks>) -> Self {
         self.hooks = Some(hooks);
         self
     }
 
-    /// A second place for pages that leave memory, and what goes there: see [`tier`](crate::tier). Its memory
-    /// is its own, and so are buffers for at most 256 pages and 8 MiB, or for 8 pages if they are larger.
-    /// Default none.
+    /// A second place for pages that leave memory, and which pages go there: see [`tier`](crate::tier). The
+    /// tier's own memory is not part of the pool's, nor are its buffers, for at most 256 pages and 8 MiB, or
+    /// for 8 pages if that is more. Default none.
     pub fn tier(mut self, tier: Arc<dyn Tier>, policy: TierPolicy, admit: TierAdmit) -> Self {
         self.tier = Some((tier, policy, admit));
         self
     }
 
-    /// Most bytes a second that are offered to the tier, on average over a tenth of a second, so that they
-    /// leave room for its other users, or spare a drive that wears. Default no limit.
+    /// The most bytes a second that are offered to the tier, averaged over a tenth of a second. A limit
+    /// leaves room for the tier's other users, or spares a drive that wears. Default no limit.
     pub fn tier_bytes_per_second(mut self, bytes: u64) -> Self {
         self.tier_bytes_per_second = Some(bytes);
         self
     }
 
-    /// The longest wait of a miss for the tier, in milliseconds; the page is read from its file then. Default
-    /// 50.
+    /// The longest wait of a miss for the tier, in milliseconds; after that the page is read from its file.
+    /// Default 50.
     pub fn tier_wait_ms(mut self, ms: u64) -> Self {
         self.tier_wait_ms = ms;
         self
@@ -393,15 +394,19 @@ impl PoolOptions {
     /// # Errors
     ///
     /// [`ErrorKind::PageSize`], [`ErrorKind::Memory`], [`ErrorKind::InvalidOptions`] for the values given;
-    /// [`ErrorKind::IoUnavailable`] if a required backend cannot be had; [`ErrorKind::Io`] if memory cannot
-    /// be mapped.
+    /// [`ErrorKind::IoUnavailable`] if a required backend is not available; [`ErrorKind::Io`] if memory
+    /// cannot be mapped or the background writer cannot be started; those of the tier.
     pub fn open(self) -> Result<Pool> {
         self.check()?;
         Pool::open(self)
     }
 
-    /// As [`open`](Self::open), on a simulated device: files are the device's, and [`io`](Self::io) means
-    /// nothing.
+    /// As [`open`](Self::open), on a simulated device: files are the device's, and [`io`](Self::io) is of no
+    /// effect.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
     #[cfg(any(test, feature = "sim"))]
     pub fn open_on(self, device: &crate::io::sim::SimDevice) -> Result<Pool> {
         self.check()?;
@@ -480,7 +485,7 @@ impl PoolOptions {
                 ),
             ));
         }
-        // Those of the reserve have numbers, too.
+        // Frames of the reserve need numbers, too.
         if frames + reserve > u64::from(bufpool_policies::FRAMES_MAX) {
             let message = format!(
                 "reserve_high_frames is {reserve}, expected at most {} beside {frames} frames",
@@ -502,8 +507,8 @@ impl PoolOptions {
         Ok(MemorySplit { frames, reserve, reserve_low, borrowed_max, hook_buffers })
     }
 
-    /// One clean frame in 32, at least 4 and at most 2,048. A small pool has up to twice as many, as long as
-    /// they are fewer than it takes to keep the device busy with adjacent pages: eight transfers in flight,
+    /// One clean frame in 32, at least 4 and at most 2,048. A small pool has up to twice as many, but no
+    /// more than it takes to keep the device busy with runs of adjacent pages: eight transfers in flight,
     /// and four on their way between the device and misses. None in deterministic mode.
     fn reserve_for(&self, frames: u64) -> u64 {
         match self.reserve_high_frames {
@@ -516,14 +521,15 @@ impl PoolOptions {
         }
     }
 
-    /// The most frames that a reserve has together with what it borrows, of `all`: twice the transfers that a
-    /// small pool has room for, which is what devices that join neighbouring writes make use of, but no more
-    /// than an eighth.
+    /// The most frames that a reserve has together with those that it borrows, if the pool has `all` frames
+    /// with the reserve. Twice the transfers of [`reserve_for`](Self::reserve_for), for devices that join
+    /// neighbouring writes, but no more than an eighth of the frames.
     fn reserve_limit(&self, all: u32) -> u32 {
         (24 * run_pages(self.page_bytes) as u32).min(all / 8)
     }
 
-    /// As many as are written together, if there are hooks.
+    /// Buffers of hooks: one for each frame of the reserve, at least 4, and no more than pages are written
+    /// together. None without hooks.
     fn hook_buffers_for(&self, reserve: u64) -> u64 {
         if self.hooks.is_some() { reserve.clamp(4, BATCH_PAGES as u64) } else { 0 }
     }
@@ -560,12 +566,13 @@ pub struct FileOptions {
 }
 
 impl FileOptions {
-    /// For reading and writing, existing, direct I/O as the pool has it.
+    /// Opens an existing file for reading and writing, with direct I/O as the pool's options say.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Opens for reading only: a shared lock, and every attempt to change a page is an error. Default false.
+    /// Opens for reading only: the lock is shared, and every attempt to change a page is an error. Default
+    /// false.
     pub fn read_only(mut self, on: bool) -> Self {
         self.read_only = on;
         self
@@ -577,8 +584,8 @@ impl FileOptions {
         self
     }
 
-    /// Lets pages be read without a latch ([`Tenant::optimistic`](crate::Tenant::optimistic)), which writes
-    /// nothing that threads share. In return pages are written in words, through
+    /// Lets pages be read without a latch ([`Tenant::optimistic`](crate::Tenant::optimistic)); such a read
+    /// writes to no memory that threads share. In return pages are written word by word through
     /// [`OptimisticWriteGuard`](crate::OptimisticWriteGuard), and never through `&mut [u8]`. Default false.
     pub fn optimistic(mut self, on: bool) -> Self {
         self.optimistic = on;
@@ -587,28 +594,27 @@ impl FileOptions {
 
     /// Lets the file end within a page, for engines whose files have lengths in bytes
     /// ([`Tenant::write_at`](crate::Tenant::write_at), [`File::set_byte_len`](crate::File::set_byte_len)).
-    /// The rest of the last page is zeros in memory, and is not in the file after a flush: each flush of the
-    /// file cuts it to its length before it makes it durable. Between flushes, and after a power cut, the
-    /// file may have the whole page. Default false: a file whose length is no multiple of the page size is
-    /// not opened.
+    /// In memory the rest of the last page is zeros. A flush cuts the file to its length in bytes before it
+    /// makes it durable; between flushes, and after a power cut, the file may have the whole page. Default
+    /// false: a file whose length is no multiple of the page size is not opened.
     ///
-    /// What others cut off a file while it is open is not told from that rest. Of a page within which they
-    /// have cut, what they took reads as zeros from then on; pages beyond are
-    /// [`ErrorKind::UnexpectedEof`] when they are read. The next flush that has anything to make durable, of
-    /// this file, finds it too short, fails with the same kind, and poisons it; unless a page of the old end
-    /// was written back before, which makes the file as long again, with zeros where the others have cut.
+    /// The pool cannot tell such a rest from bytes that others cut off the file while it is open. Of a page
+    /// within which they have cut, the missing bytes read as zeros; reads of pages beyond it fail with
+    /// [`ErrorKind::UnexpectedEof`]. The next flush that has anything of this file to make durable finds it
+    /// too short, fails with the same kind, and poisons it. There is one exception: if a page at the old end
+    /// was written back before, the file is as long again, with zeros where the others have cut.
     pub fn bytes(mut self, on: bool) -> Self {
         self.bytes = on;
         self
     }
 
-    /// A page whose writer panics is poisoned: the thread drops a write guard through which it has borrowed
-    /// the bytes mutably, while it unwinds. What the writer has changed so far, which may be half a change,
-    /// is seen by nobody and written nowhere: accesses and flushes of the page fail with
-    /// [`ErrorKind::PagePoisoned`], those that wait for it when `latch_wait_ms` is over, and other pages are
-    /// as before. The page keeps its frame, and file and pool cannot be closed, until
-    /// [`File::discard`](crate::File::discard), `truncate` or `remove` drops it; then it is as its file has
-    /// it. Default false: the change stays as it is, and is flushed.
+    /// Poisons a page whose writer panics: one whose write guard is dropped by an unwinding thread that has
+    /// borrowed the bytes mutably. What the writer has changed so far may be half a change, so nobody sees
+    /// it and it is not written. Accesses and flushes of the page fail with [`ErrorKind::PagePoisoned`],
+    /// those that already wait for it once `latch_wait_ms` is over; other pages are not affected. The page
+    /// keeps its frame, and file and pool cannot be closed, until [`File::discard`](crate::File::discard),
+    /// `truncate` or `remove` drops it; after that the page is as its file has it. Default false: the change
+    /// stays as it is, and is flushed.
     ///
     /// A guard that was downgraded has ended its change. A guard that is taken while the thread unwinds
     /// already poisons nothing.
@@ -624,9 +630,10 @@ impl FileOptions {
     }
 
     /// The engine's own number for the contents of a file that is opened for reading only: the same number
-    /// and the same [`tag`](Self::tag) mean the same contents, in every pool and at every time. Copies of its
-    /// pages in a [tier](crate::tier) are then of use to other pools and after a restart. Ignored where the
-    /// file is opened for writing, or has no tag: files would be taken for each other. Default: none.
+    /// and the same [`tag`](Self::tag) mean the same contents, in every pool and at every time. Copies of
+    /// its pages in a [tier](crate::tier) are then of use to other pools and after a restart. Ignored if the
+    /// file is opened for writing, or has no tag, because different files could be taken for each other.
+    /// Default: none.
     pub fn epoch(mut self, epoch: u64) -> Self {
         self.epoch = Some(epoch);
         self

@@ -127,23 +127,24 @@ impl Pool {
     }
 
     /// Opens the file at `path`, a regular file or a block device, and locks it: exclusively for writing,
-    /// shared for reading. A file whose handles were all dropped is still open in the pool, and given back
-    /// with its cached pages to who opens it with the same options. [`File`] says what else has handles.
+    /// shared for reading. A file whose handles were all dropped is still open in the pool, and a caller
+    /// that opens it with the same options gets it back with its cached pages. [`File`] says what else
+    /// counts as a handle.
     ///
-    /// The path is looked up once: whatever becomes of it, of the file's name or of the working directory,
-    /// the pool keeps to the file that was opened. It takes two descriptors, of the file and of its folder.
-    /// Of a file that may be new the folder is synced.
+    /// The path is looked up once. Whatever happens to the path, the file's name or the working directory
+    /// later, the pool keeps to the file that was opened. It takes two descriptors, one of the file and one
+    /// of its folder. If the file may be new, its folder is synced.
     ///
     /// # Errors
-    ///
     /// [`ErrorKind::FileAlreadyOpen`] if the same inode is open in this pool, with handles or with other
-    /// options; [`ErrorKind::NotFound`], [`ErrorKind::PermissionDenied`]; [`ErrorKind::FileLocked`] if
-    /// somebody else, in this process or another, has a lock in the way; [`ErrorKind::FileLength`] if the
-    /// length is not a multiple of the page size; [`ErrorKind::Alignment`] if direct I/O on the file needs
-    /// larger pages; [`ErrorKind::IoUnavailable`] if direct I/O is required and impossible;
-    /// [`ErrorKind::Unsupported`] for a directory, FIFO, socket or character device, which are not waited
-    /// for; [`ErrorKind::NameChanged`] if the file may be new and the path leads to no entry of a folder that
-    /// could be synced, or no longer to the file; [`ErrorKind::PoolClosed`], [`ErrorKind::Io`].
+    /// options; [`ErrorKind::NotFound`], [`ErrorKind::PermissionDenied`]; [`ErrorKind::FileLocked`] if a
+    /// conflicting lock is held, in this process or another; [`ErrorKind::LatchTimeout`] if other files are
+    /// being opened for longer than `latch_wait_ms`; [`ErrorKind::FileLength`] if the length is not a
+    /// multiple of the page size; [`ErrorKind::Alignment`] if direct I/O on the file needs larger pages;
+    /// [`ErrorKind::IoUnavailable`] if direct I/O is required and impossible; [`ErrorKind::Unsupported`] for
+    /// a directory, FIFO, socket or character device, which are not waited for; [`ErrorKind::NameChanged`]
+    /// if the file may be new, and its path leads to no entry of a folder that could be synced or no longer
+    /// to the file; [`ErrorKind::PoolClosed`], [`ErrorKind::Io`].
     pub fn open_file(&self, path: impl AsRef<Path>, options: FileOptions) -> Result<File> {
         const OPERATION: &str = "open file";
         let path = path.as_ref();
@@ -155,8 +156,8 @@ impl Pool {
         self.open_new(path, &options, name)
     }
 
-    /// As [`open_file`](Self::open_file), and another handle of the file if it is open in this pool with the
-    /// same options already. Any number of threads may do this at a time.
+    /// As [`open_file`](Self::open_file), but returns another handle if the file is open in this pool with
+    /// the same options. Any number of threads may do this at a time.
     ///
     /// # Errors
     ///
@@ -172,7 +173,8 @@ impl Pool {
         }
     }
 
-    /// Opens by path take turns, so that who finds a file locked by this pool finds it open, too.
+    /// Makes opens by path take turns. Otherwise one could find the file locked by another open of this pool
+    /// that has not yet registered it.
     fn lock_opening(&self, operation: &'static str, name: &str) -> Result<MutexGuard<'_, ()>> {
         self.shared.check_open(operation)?;
         let until = deadline_after(self.shared.latch_wait);
@@ -201,7 +203,7 @@ impl Pool {
     /// # Errors
     ///
     /// As [`open_file`](Self::open_file), and [`ErrorKind::Descriptor`] if the descriptor was opened with
-    /// O_PATH, O_APPEND, or an access mode other than O_RDWR, or for reading only than O_RDWR and O_RDONLY.
+    /// O_PATH, with O_APPEND, or without O_RDWR; for reading only, O_RDONLY is allowed as well.
     pub fn open_fd(&self, fd: OwnedFd, options: FileOptions) -> Result<File> {
         const OPERATION: &str = "open file";
         self.shared.check_open(OPERATION)?;
@@ -219,11 +221,12 @@ impl Pool {
     /// Opens a file whose pages live in an engine's own [`Source`]. Errors call it by the source's
     /// [`note`](Source::note). Of the options, `create` and `direct` are of no effect.
     ///
-    /// It behaves as any other file. [`File::truncate`] sets the source's length, [`File::extend`] allocates,
-    /// [`File::reopen`] drops what the source caches and takes the length that it then has, and
-    /// [`File::close`] lets go of the source. [`File::remove`] is refused, as of a file without a name: what
-    /// the source keeps is its maker's to remove. A file whose handles were all dropped is still open in the
-    /// pool, and given back to who opens the same source (the same `Arc`) with the same options.
+    /// It behaves as any other file. [`File::truncate`] sets the source's length, and [`File::extend`]
+    /// allocates. [`File::reopen`] drops what the source caches and takes the length that it then has.
+    /// [`File::close`] lets go of the source. [`File::remove`] is refused, as for a file without a name:
+    /// what the source stores is its maker's to remove. A file whose handles were all dropped is still open
+    /// in the pool, and a caller that opens the same source (the same `Arc`) with the same options gets it
+    /// back.
     ///
     /// # Errors
     ///
@@ -265,8 +268,8 @@ impl Pool {
         Tenant::new(self.shared.clone(), DEFAULT_TENANT, "default".into(), None)
     }
 
-    /// Makes durable what was dirty, in all files, when the call began; concurrent writers go on, and what
-    /// they change meanwhile may or may not be written.
+    /// Makes durable, in all files, what was dirty when the call began. Waits for the writes and syncs.
+    /// Concurrent writers go on; what they change meanwhile may or may not be written.
     ///
     /// # Errors
     ///
@@ -296,26 +299,26 @@ impl Pool {
         Ok(())
     }
 
-    /// The least log sequence number at which a change may have been logged that is not in its file: where
-    /// the engine's redo must begin, unless its log ends before. None if nothing is dirty, and without a log.
-    /// Costs a look at each frame, a thousand of them under one hold of the policy lock. Holds for changes
-    /// that are logged during the call, too, unless it returns none: then it says nothing of them, and redo
-    /// begins where the log ended before the call.
+    /// A log sequence number at which the engine's redo must begin: no change that is missing in its file
+    /// may have been logged before it. None if nothing is dirty, and without a log. It covers changes that
+    /// are logged during the call, too, except if it is none: that says nothing of them, and redo begins
+    /// where the log ended before the call. Looks at every frame, under the policy lock for about a thousand
+    /// of them at a time.
     ///
     /// Pages that are latched exclusively count, because their record may have been appended already.
     pub fn min_dirty_lsn(&self) -> Option<u64> {
         self.shared.min_dirty_lsn()
     }
 
-    /// Writes everything, makes it durable, closes all files and stops the pool's threads. Other handles find
-    /// the pool closed.
+    /// Writes everything, makes it durable, closes all files and stops the pool's threads. Other handles
+    /// find the pool closed.
     ///
     /// # Errors
     ///
     /// The first failure. A poisoned file is closed all the same. After any other failure, as that of a page
-    /// which stays latched or is pinned, no file is closed, the pool stays open, and other threads have
-    /// noticed nothing but perhaps a wait; as [`File::close`]. [`ErrorKind::LatchTimeout`] also if another
-    /// thread is closing the pool for so long; [`ErrorKind::PoolClosed`].
+    /// which stays latched or is pinned, no file is closed and the pool stays open; other threads may have
+    /// had to wait, but notice nothing else; as [`File::close`]. [`ErrorKind::LatchTimeout`] also if another
+    /// thread is closing the pool for longer than `latch_wait_ms`; [`ErrorKind::PoolClosed`].
     pub fn close(self) -> Result<()> {
         close(&self.shared)
     }
@@ -390,8 +393,9 @@ impl Pool {
         found.transpose().map_err(|open_as| already_open(name, &open_as))
     }
 
-    /// The file of this identity, if one is open in this pool: given back if it may be shared with its other
-    /// handles, was opened with such options, and `is_it`; else what it is open as.
+    /// The file of this identity, if one is open in this pool. It is returned if nobody else has a handle of
+    /// it or `sharing` allows that, if it was opened with the same options, and if `is_it` holds. Otherwise
+    /// the error says what it is open as.
     fn find_open(
         &self,
         identity: FileIdentity,
@@ -475,7 +479,7 @@ impl Pool {
     }
 }
 
-/// What a pool is made of, besides its options and what its files are opened by.
+/// The parts of a pool, besides its options and its backend.
 struct PoolParts {
     owner: Owner,
     memory: PoolMemory,
@@ -568,7 +572,7 @@ impl PoolMemory {
     }
 }
 
-/// A directory of `frames` frames to fill, and of the reserve's.
+/// A directory of `frames` frames that policies fill and `spares` frames of the reserve.
 fn directory_of(options: &PoolOptions, frames: u32, spares: u32) -> Result<Directory> {
     let directory = Directory::new(DirectoryOptions {
         frames,

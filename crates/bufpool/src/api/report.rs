@@ -1,4 +1,4 @@
-//! [`Stats`] as a text: what somebody wants to know who was woken up by slow queries.
+//! [`Stats`] as a text for people, to find out why queries are slow.
 //!
 //! Who has the memory and who misses comes first (tenants), then from where the misses come and what is made
 //! of it (contexts with their streams). What misses most is on top.
@@ -65,7 +65,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// A line of the last table.
+/// A line of the table of contexts.
 struct Row<'a> {
     seen: Seen<'a>,
     /// Its stream, or one of several; none if its manager knows of none, and in the first line of several.
@@ -292,8 +292,8 @@ impl Report {
         Ok(())
     }
 
-    /// Contexts with most misses first. The pool's counts stand for the manager's, which may not be told
-    /// every hit, and among whose misses are creations and prefetches.
+    /// Contexts with most misses first. Accesses and misses are the pool's counts. The manager's counts may
+    /// lack hits, and its misses include creations and prefetches.
     fn rows(&self) -> Vec<Row<'_>> {
         let mut streams: HashMap<(Option<u32>, u32), Vec<&StreamStats>> = HashMap::new();
         for stream in &self.stats.streams {

@@ -21,8 +21,8 @@ pub struct Stats {
     pub accesses: u64,
     /// Accesses whose page was resident, or was being loaded by another thread.
     pub hits: u64,
-    /// Of the hits, those that were told to the directory one by one; the others were on pages noted a moment
-    /// ago.
+    /// Of the hits, those that were told to the directory one by one. The others were skipped, because a hit
+    /// on the same page had been noted a moment ago.
     pub hits_noted: u64,
     /// Accesses whose page was not resident, creations included.
     pub misses: u64,
@@ -30,8 +30,8 @@ pub struct Stats {
     pub reads: u64,
     /// Pages transferred to files.
     pub writes: u64,
-    /// Of these, pages that misses wrote themselves, because the clean reserve had run out (always in
-    /// deterministic mode).
+    /// Of these, pages that misses wrote themselves because the clean reserve had run out. In deterministic
+    /// mode, every dirty victim of a miss.
     pub miss_writes: u64,
     /// Misses that made their page instead of reading it.
     pub creations: u64,
@@ -50,7 +50,7 @@ pub struct Stats {
     pub prefetch_failed: u64,
     /// Prefetches that ended early because clean frames were scarce.
     pub prefetch_scarce: u64,
-    /// Positions in sequential or strided streams that were followed by reading ahead.
+    /// Sequential or strided streams that were recognised and read ahead for.
     pub read_ahead_streams: u64,
     /// Of these, given up with more than a quarter of their pages unused.
     pub read_ahead_wasteful: u64,
@@ -130,10 +130,10 @@ pub struct TenantStats {
     pub manager: &'static str,
     /// What its policy program did, if it has one.
     pub program: Option<ProgramStats>,
-    /// Whether it is in the commons: its manager, and its place among the tenants that give up frames, are
-    /// those of all that want nothing of their own; see [`TenantOptions`](crate::TenantOptions).
+    /// Whether it is in the commons, which has one manager and counts as one tenant when frames are given
+    /// up; see [`TenantOptions`](crate::TenantOptions).
     pub in_commons: bool,
-    /// Whether its manager is not asked for now, because it was wrong too often.
+    /// Whether its manager is not asked now, because it was wrong too often.
     pub revoked: bool,
     /// Frames it owns.
     pub resident_frames: u32,
@@ -163,16 +163,16 @@ pub struct TenantStats {
     pub prefetch_wasted: u64,
     /// What became of the reads that it disclosed; see [`Tenant::hint`](crate::Tenant::hint).
     pub hints: HintCounts,
-    /// Contexts that were recycled, because there were too many at a time. [`Stats::contexts`] has them no
-    /// more.
+    /// Contexts that were recycled because the tenant had too many. They are no longer in
+    /// [`Stats::contexts`].
     pub contexts_recycled: u64,
     /// Accesses from contexts that were recycled.
     pub recycled_accesses: u64,
     /// Of these, misses, creations included.
     pub recycled_misses: u64,
-    /// Misses from contexts that were recycled that made their page instead of reading it.
+    /// Misses from recycled contexts that made their page instead of reading it.
     pub recycled_creations: u64,
-    /// Mistakes that misses from contexts that were recycled brought to light.
+    /// Mistakes that misses from recycled contexts brought to light.
     pub recycled_mistakes: u64,
 }
 
@@ -193,7 +193,7 @@ pub struct ProgramStats {
     pub faults: u64,
     /// Events that took more steps than [`program_fuel`](crate::PoolOptions::program_fuel) lets them.
     pub out_of_fuel: u64,
-    /// Answers that were no page of the tenant which could be taken.
+    /// Answers that were no page of the tenant, or a page that could not be taken.
     pub invalid_answers: u64,
     /// Whether, and why, the program runs no more: too many of these three within 1,024 calls. The tenant's
     /// pages go in LRU order then, until it is given a program again.
@@ -258,15 +258,15 @@ pub struct HintStats {
     pub open: u32,
     /// How many hints ahead of its reader the pool fetches now, for the open list where that is most.
     pub depth: u32,
-    /// The most that was, for any list.
+    /// The greatest depth so far, of any list.
     pub depth_max: u32,
     /// What became of the hints.
     pub counts: HintCounts,
 }
 
-/// What a manager knows of one stream, that is one context's accesses to one file; part of [`Stats`]. It is
-/// not told every access: hits on a page that was hit a moment ago may be missing. And its misses are not
-/// those of [`ContextStats`], which leave out pages that came in ahead.
+/// What a manager knows of one stream, that is one context's accesses to one file; part of [`Stats`]. The
+/// manager is not told of every access: hits on a page that was hit a moment ago may be missing. Its misses
+/// include pages that came in ahead, unlike those of [`ContextStats`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StreamStats {
@@ -283,9 +283,9 @@ pub(crate) fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// Tenants, contexts, streams or lists that are looked at under one hold of the policy lock, and logs that
-/// are drained.
+/// Tenants, contexts, streams or lists that are looked at under one hold of the policy lock.
 const PIECE: usize = 64;
+/// Logs of hits that are drained under one hold of the policy lock.
 const LOGS_A_PIECE: usize = 4;
 
 /// A pool whose counts are taken piece by piece, so that nobody waits long for the policy lock.
@@ -305,8 +305,8 @@ impl<'p> Pieces<'p> {
         }
     }
 
-    /// What `look` finds among [`PIECE`] things from a number on, for all numbers until it finds that there
-    /// are no more.
+    /// Calls `look` with the number of the first of [`PIECE`] things, until it says that there are no more,
+    /// and returns what it has found.
     fn collect<T>(&self, mut look: impl FnMut(&mut PolicyState, usize, &mut Vec<T>) -> bool) -> Vec<T> {
         let mut found = Vec::new();
         let mut first = 0;

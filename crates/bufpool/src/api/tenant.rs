@@ -1,4 +1,4 @@
-//! Tenants: who accesses pages, on what terms.
+//! Tenants: who accesses pages, and with which share of the frames.
 //!
 //! A tenant is what the engine wants to isolate: a table, a query, a thread or a customer.
 //! `examples/tenants.rs` shows each of them.
@@ -99,14 +99,15 @@ macro_rules! access_functions {
             written.map_err(Refused::into_error)
         }
 
-        /// As [`read`](Self::read), but `None` instead of waiting for others' latches, loads or frames.
+        /// As [`read`](Self::read), but `None` instead of waiting for others' latches, loads or frames. A
+        /// page that is not in memory is still read, and the call waits for the device.
         #[track_caller]
         pub fn try_read<'g>($($receiver)*, page: impl AnyPage<'g>) -> Result<Option<ReadGuard<'g>>> $($bound)* {
             let (page, origin) = accessed(page, $site);
             or_none(Access::of($tenant).guard_shared(page, origin, Limit::Now))
         }
 
-        /// As [`write`](Self::write), but `None` instead of waiting for others' latches, loads or frames.
+        /// As [`write`](Self::write), but `None` where [`try_read`](Self::try_read) returns it.
         #[track_caller]
         pub fn try_write<'g>($($receiver)*, page: impl AnyPage<'g>) -> Result<Option<WriteGuard<'g>>> $($bound)* {
             let (page, origin) = accessed(page, $site);
@@ -120,7 +121,8 @@ macro_rules! access_functions {
             or_none(Access::of($tenant).guard_created(page, origin, Limit::Now))
         }
 
-        /// As [`read`](Self::read), but `None` after waiting for `limit`.
+        /// As [`read`](Self::read), but `None` once it has waited for others until `limit` is over. The time
+        /// of its own read of the page is not limited.
         #[track_caller]
         pub fn read_timeout<'g>(
             $($receiver)*,
@@ -290,8 +292,8 @@ macro_rules! access_functions {
             Access::of($tenant).guard_created_optimistic(page, origin, Limit::Default).map_err(Refused::into_error)
         }
 
-        /// Brings `page` in and keeps it in its frame, without a latch, while the pin lives. One access;
-        /// waits as [`read`](Self::read).
+        /// Brings `page` in and keeps it in its frame, without a latch, as long as the pin lives. One
+        /// access; waits as [`read`](Self::read).
         ///
         /// # Errors
         ///
@@ -322,10 +324,10 @@ macro_rules! access_functions {
             })
         }
 
-        /// Writes bytes to the file from `offset` on. Latches one page at a time, so a reader may see some of
-        /// them before others; pages that are overwritten whole are not read. A file that was opened with
-        /// [`FileOptions::bytes`](crate::FileOptions::bytes) becomes longer if it ends before; between its
-        /// old end and `offset` are zeros then.
+        /// Writes bytes to the file from `offset` on. Latches one page at a time, so a reader may see some
+        /// of the bytes before others. Pages that are overwritten as a whole are not read. A file that was
+        /// opened with [`FileOptions::bytes`](crate::FileOptions::bytes) grows if the bytes end beyond its
+        /// end; the bytes between its old end and `offset` are zeros then.
         ///
         /// # Errors
         ///
@@ -345,8 +347,9 @@ macro_rules! access_functions {
             })
         }
 
-        /// As [`read`](Self::read), with a guard that borrows nothing, may move between threads, and counts
-        /// for none. It costs one atomic count more than a borrowed guard, and keeps the pool open.
+        /// As [`read`](Self::read), with a guard that borrows nothing, may move between threads, and is not
+        /// counted as held by any thread: see [`OwnedReadGuard`]. It costs one atomic count more than a
+        /// borrowed guard, and keeps the pool open.
         ///
         /// # Errors
         ///
@@ -358,8 +361,8 @@ macro_rules! access_functions {
             Access::of($tenant).guard_shared_owned(page, origin, Limit::Default).map_err(Refused::into_error)
         }
 
-        /// As [`write`](Self::write), with a guard that borrows nothing, may move between threads, and counts
-        /// for none.
+        /// As [`write`](Self::write), with a guard that borrows nothing, may move between threads, and is
+        /// not counted as held by any thread: see [`OwnedReadGuard`].
         ///
         /// # Errors
         ///
@@ -371,8 +374,8 @@ macro_rules! access_functions {
             Access::of($tenant).guard_exclusive_owned(page, origin, Limit::Default).map_err(Refused::into_error)
         }
 
-        /// As [`pin`](Self::pin), with a pin that borrows nothing, may move between threads, and counts for
-        /// none. [`OwnedPin::as_ptr`] says where the page lies.
+        /// As [`pin`](Self::pin), with a pin that borrows nothing, may move between threads, and is not
+        /// counted as held by any thread. [`OwnedPin::as_ptr`] says where the page lies.
         ///
         /// # Errors
         ///
@@ -387,13 +390,13 @@ macro_rules! access_functions {
     };
 }
 
-/// An access from `origin` to `page`, whose class is the origin's.
+/// The page, and `origin` with the class that the caller gave the page.
 #[inline(always)]
 fn accessed<'g>(page: impl AnyPage<'g>, origin: Origin) -> (Page<'g>, Origin) {
     (page.page(), origin.in_class(page.number_of_class()))
 }
 
-/// A wait that was too long for the caller is no error in a `try_` or `_timeout` form.
+/// Turns a wait that was too long into `None`, for the `try_` and `_timeout` forms.
 fn or_none<G>(granted: Granted<G>) -> Result<Option<G>> {
     match granted {
         Ok(guard) => Ok(Some(guard)),
@@ -430,11 +433,11 @@ impl Tenant {
     /// Discloses reads: the pages that this tenant will access, in this order. The pool fetches them ahead of
     /// the returned handle's [`next`](Hints::next), and keeps those that are named again.
     ///
-    /// `pages` is asked for more as the reader comes near, by calls of the handle only: it may be a plan's
-    /// iterator, and need not be the whole list at once. Several lists may be open at a time; a list may name
-    /// pages of several files, pages that other tenants own, and pages more than once. A list for a page that
-    /// is written, or created, in between is good as well: the reader sees what is there when it comes.
-    /// Nothing is read before the reader's first call.
+    /// The pool asks `pages` for more as the reader comes near, but only within calls of the handle. So
+    /// `pages` may be the iterator of a plan that is still running. Several lists may be open at a time. A
+    /// list may name pages of several files, pages that other tenants own, and pages more than once. Pages
+    /// of a list may be written or created before the reader comes to them; it sees their contents at that
+    /// time. Nothing is read before the first call of the handle.
     ///
     /// [`prefetch`](Self::prefetch) is for pages without an order.
     ///
@@ -444,7 +447,7 @@ impl Tenant {
     ///
     /// # Panics
     ///
-    /// With the iterator's panic.
+    /// If the iterator does.
     #[track_caller]
     pub fn hint<I>(&self, pages: I) -> Result<Hints>
     where
@@ -455,8 +458,8 @@ impl Tenant {
         Access::of(self).open_hints(pages, Origin::caller().site())
     }
 
-    /// Checks that the file is one of the tenant's pool: a [`HintedPage`] does not say so, and numbers of
-    /// files are a pool's own.
+    /// Checks that the file is one of the tenant's pool. A [`HintedPage`] does not say which pool it is of,
+    /// and each pool numbers its own files.
     ///
     /// # Errors
     ///
@@ -491,9 +494,9 @@ impl Tenant {
         page.file().shared.table.get(page.number()).is_some_and(|word| word.still(version))
     }
 
-    /// Sets which of the pages of one priority goes first. Changes no order: with [`Policy::Mru`] the other
-    /// end of the same list is taken. The tenant is managed by directives from its first one on, with the
-    /// pages that it owns then.
+    /// Sets which of the pages of one priority goes first. The order of the pages stays the same:
+    /// [`Policy::Mru`] takes the other end of the same list. From its first directive on, the tenant is
+    /// managed by directives, with the pages that it owns then.
     ///
     /// # Errors
     ///
@@ -551,8 +554,9 @@ impl Tenant {
         self.directive(OPERATION, |state| Ok(state.directory.priority(self.tenant_id(), page)))
     }
 
-    /// Gives those pages of a range that are resident now, and the tenant's own, a priority until their next
-    /// reference or replacement. Returns how many. An empty range affects none.
+    /// Gives the pages of a range that are resident now and owned by the tenant a priority, which lasts
+    /// until their next reference or replacement. Returns how many pages these were. An empty range affects
+    /// none.
     ///
     /// # Errors
     ///
@@ -579,9 +583,9 @@ impl Tenant {
     }
 
     /// Gives the tenant a policy program as its manager, instead of the manager or the directives that it
-    /// has; directives are refused from then on. The program is told of the tenant's pages in the order in
-    /// which they would have gone, by its event `fault`, and nothing of what an earlier program knew. Other
-    /// threads may use the tenant meanwhile; they wait for the events, which the policy lock is held for.
+    /// has; directives are refused from then on. The program is told of the tenant's pages by its event
+    /// `fault`, in the order in which they would have been evicted. It inherits nothing from an earlier
+    /// program. The events run under the policy lock, so other threads that need it wait meanwhile.
     ///
     /// ```
     /// # fn main() -> bufpool::Result<()> {
@@ -610,7 +614,8 @@ impl Tenant {
         const OPERATION: &str = "set program";
         let id = self.tenant_id();
         let mut policy = self.lock_policy(OPERATION)?;
-        // The order in which the program hears of pages is that of the references so far.
+        // The program hears of pages in the order of references, so references that are still noted come
+        // first.
         self.pool.drain_logs(&mut policy);
         policy.begin_epoch();
         let set = policy.manage_by_program(id, program);
@@ -631,7 +636,7 @@ impl Tenant {
     }
 
     /// Sets the `int` that the tenant's program calls `slot`: a parameter at run time. A program that was
-    /// unloaded takes it, and does nothing with it.
+    /// unloaded accepts it without effect.
     ///
     /// # Errors
     ///
@@ -640,7 +645,7 @@ impl Tenant {
     pub fn send(&self, slot: &str, value: i64) -> Result<()> {
         const OPERATION: &str = "send";
         let mut policy = self.lock_policy(OPERATION)?;
-        // What was accessed before the value was sent is seen before it.
+        // Accesses before this call are seen by the program before the new value.
         self.pool.drain_logs(&mut policy);
         let id = self.tenant_id();
         let sent = policy.directory.send(id, slot, value);
@@ -668,9 +673,9 @@ impl Tenant {
         Ok(())
     }
 
-    /// Changes the cap. A tenant of the commons leaves it, and has a manager of its own from then on. What
-    /// the tenant has above its cap is evicted before the call returns, dirty pages written; pages that are
-    /// pinned or latched stay, and go when the tenant next needs a frame.
+    /// Changes the cap. A tenant of the commons leaves it, and has a manager of its own from then on. Pages
+    /// above the cap are evicted before the call returns, and dirty ones are written. Pages that are pinned
+    /// or latched stay, and leave when the tenant next needs a frame.
     ///
     /// # Errors
     ///
@@ -686,7 +691,7 @@ impl Tenant {
                 policy.set_limit(self.tenant_id(), |directory| directory.set_cap(self.tenant_id(), frames));
             set.map_err(|error| tenant_error(OPERATION, error))?;
             policy.tenants[self.tenant_id().index()].cap_frames = frames;
-            // Of a tenant with a low cap no hit is skipped from here on.
+            // A tenant with a low cap notes every hit, so marks from before must not let any be skipped.
             policy.begin_epoch();
         }
         Eviction::of(&self.pool).shrink_to_cap(self.tenant_id())
@@ -729,9 +734,10 @@ impl Tenant {
         give: impl FnOnce(&mut PolicyState) -> Result<R, DirectiveError>,
     ) -> Result<R> {
         let mut policy = self.lock_policy(operation)?;
-        // A directive acts on the order of references, so those that are still on their way come first.
+        // A directive acts on the order of references, so hits that are noted and not yet applied come
+        // first.
         self.pool.drain_logs(&mut policy);
-        // What it acts on may be hit next, and that must not be skipped.
+        // Pages that the directive acts on may be hit next, and those hits must not be skipped.
         policy.begin_epoch();
         give(&mut policy).map_err(|error| directive_error(operation, &error))
     }
@@ -740,10 +746,11 @@ impl Tenant {
 impl<'t> At<'t> {
     access_functions!([&self] [where 't: 'g] self.tenant, self.origin());
 
-    /// Shared access to a page that is in memory, if it takes nothing but the latch and a count; none says
-    /// nothing of the page. For bindings to other languages, whose functions cannot be inlined: one that
-    /// begins with this, and ends with a call of another that calls [`read`](Self::read), keeps nothing in
-    /// memory. The bytes are for reading, as long as the guard lives.
+    /// Shared access to a page in memory, if that takes nothing but the latch and a count. None says nothing
+    /// about the page. For bindings to other languages, whose functions cannot be inlined: a function that
+    /// begins with this call, and otherwise ends by calling another function that calls
+    /// [`read`](Self::read), needs to keep nothing on its stack. The bytes are for reading, as long as the
+    /// guard lives.
     #[doc(hidden)]
     #[track_caller]
     #[inline(always)]

@@ -71,24 +71,24 @@ impl TenantOptions {
         self
     }
 
-    /// The manager of its own until its first directive; `None` gives up its pages in LRU order. Default:
-    /// what [`PoolOptions::manager`](crate::PoolOptions::manager) says, and that of the commons if it is
-    /// `Auto`.
+    /// Has the tenant managed by this kind of manager, of its own, until its first directive; with `None`
+    /// its pages go in LRU order. Default: what [`PoolOptions::manager`](crate::PoolOptions::manager) says;
+    /// if that is `Auto`, the manager of the commons.
     pub fn manager(mut self, manager: Option<ManagerKind>) -> Self {
         self.management = Management::Kind(manager);
         self
     }
 
-    /// Makes the tenant *privileged*: this many frames, at least 1, are its floor and its cap for as long as
+    /// Makes the tenant *privileged*: its floor and its cap are this many frames, at least 1, for as long as
     /// it is open, in place of [`floor_frames`](Self::floor_frames) and [`cap_frames`](Self::cap_frames). No
-    /// other tenant ever takes one of them, whatever the tenant's manager did, and no manager of it is
+    /// other tenant ever takes one of them, whatever the tenant's manager did, and its manager is never
     /// revoked. It may run a [`Program`] that says `privileged`.
     pub fn privileged(mut self, frames: u32) -> Self {
         self.privileged_frames = Some(frames);
         self
     }
 
-    /// A policy program that decides which of the tenant's pages goes. Directives of the tenant are refused.
+    /// Has a policy program decide which of the tenant's pages goes. Directives of the tenant are refused.
     /// See [`docs::programs`](crate::docs::programs).
     pub fn program(mut self, program: &Program) -> Self {
         self.management = Management::Program(program.clone());
@@ -106,27 +106,27 @@ impl TenantOptions {
     /// 0: none. For engines all of whose accesses come through one function, and that cannot name [call
     /// sites](Tenant::at) or [scopes](crate::context) themselves.
     ///
-    /// The stack is looked at on misses, and on hits that are noted of pages in a sample: in pools of up to
-    /// 8,192 frames all, in larger ones one in eight. Other hits leave a page in the stream that it has. A
-    /// look costs some ten nanoseconds; a call that makes a future, or reads many pages, always takes one.
-    /// What runs on a coroutine's stack has no such context.
+    /// The stack is walked on misses, and on noted hits of sampled pages: all pages in pools of up to 8,192
+    /// frames, one page in eight in larger ones. Other hits leave a page in the stream that it has. A walk
+    /// costs some ten nanoseconds; a call that makes a future, or reads many pages, always takes one. Code
+    /// that runs on the stack of a coroutine has no such context.
     ///
-    /// The addresses lie in chains of records that functions leave which are compiled with frame pointers, so
-    /// the pool and the engine must be: Rust by `-C force-frame-pointers=yes` in `RUSTFLAGS`, C by
-    /// `-fno-omit-frame-pointer`. Functions without them, such as those of the standard library may be, are
-    /// passed over, or end the chain; the look never leaves the thread's own stack. Addresses differ between
-    /// runs of a program, and so do the numbers by which reports name the contexts.
+    /// The walk follows the chain of frame pointers, so the pool and the engine must be compiled with them:
+    /// Rust by `-C force-frame-pointers=yes` in `RUSTFLAGS`, C by `-fno-omit-frame-pointer`. Functions
+    /// without frame pointers, as those of the standard library may be, are passed over, or end the chain;
+    /// the walk never leaves the thread's own stack. Addresses differ between runs of a program, and so do
+    /// the numbers by which reports name the contexts.
     pub fn stack_contexts(mut self, depth: u8) -> Self {
         self.stack_depth = depth;
         self
     }
 
-    /// Whether an automatic manager of the tenant's own learns from its accesses alone. Default false: as
-    /// long as the tenant has less than 32 pages, and these are not much of the pool, it learns together with
-    /// all such tenants when the pages come back that a context reads of a file, and so knows something of
-    /// code that others have run. What is learned is shared, not frames: the tenant gives up none but its own
-    /// pages, and what others do costs it no frame; where they use such pages otherwise than it does, what it
-    /// has from them may cost it hits. Tenants in the commons have one manager anyway.
+    /// Whether an automatic manager of the tenant's own learns from its accesses alone. Default false: a
+    /// tenant with less than 32 pages, if these are a small part of the pool, learns together with all such
+    /// tenants when the pages of a context and file are used again. So it knows something about code that
+    /// other tenants have run. Only what is learned is shared: the tenant gives up no pages but its own, and
+    /// costs others no frame. If others use such pages differently, what they have taught may cost the
+    /// tenant hits. Tenants in the commons have one manager anyway.
     pub fn learns_alone(mut self, on: bool) -> Self {
         self.learns_alone = on;
         self
@@ -147,8 +147,9 @@ impl TenantOptions {
     /// [`ErrorKind::Floor`] if all floors together leave less than `2 * threads_max + 8` frames, the cap is
     /// below the floor, or the tenant is privileged with 0 frames; [`ErrorKind::Privilege`] for a privileged
     /// program if the tenant is not privileged; [`ErrorKind::InvalidOptions`] for [stack
-    /// contexts](Self::stack_contexts) of more than 8 addresses; [`ErrorKind::Unsupported`] for any if this
-    /// crate was compiled without frame pointers, or not for Linux on x86-64 or AArch64;
+    /// contexts](Self::stack_contexts) of more than 8 addresses; [`ErrorKind::Unsupported`] for stack
+    /// contexts of any depth above 0 if this crate was compiled without frame pointers, or not for Linux on
+    /// x86-64 or AArch64;
     /// [`ErrorKind::PoolClosed`].
     pub fn open(self) -> Result<Tenant> {
         const OPERATION: &str = "open tenant";
@@ -197,7 +198,7 @@ impl TenantOptions {
         Ok(Tenant::new(self.pool, id, name, stacks))
     }
 
-    /// What is to be looked at of the stack, if that can be done here.
+    /// Which part of the stack is to be looked at; an error if that is impossible here.
     fn stacks(&self, operation: &'static str) -> Result<Option<StackContexts>> {
         let refuse = |kind, message| Err(Error::new(kind, operation, message));
         if self.stack_depth > stack::DEPTH_MAX {
