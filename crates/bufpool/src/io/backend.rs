@@ -33,9 +33,9 @@ pub(crate) trait Backend: Send + Sync + fmt::Debug {
     fn submit_and_wait(&self, requests: &mut Vec<Request>, group: &Group);
 
     /// Starts what `feed` prepares, waits until `group` is done, and lets the feed take in what is done
-    /// meanwhile. All requests of the feed report to the group. A backend that can asks for more while those
-    /// before are in flight, so that the device has work while the caller prepares and takes in; here
-    /// everything is prepared first.
+    /// meanwhile. All requests of the feed report to the group. A backend that can asks for more requests
+    /// while earlier ones are in flight, so that the device has work while the caller prepares and takes in.
+    /// This default prepares everything first.
     fn stream(&self, feed: &mut dyn Feed, group: &Group) {
         let mut requests = Vec::new();
         while feed.prepare(&mut requests) {}
@@ -43,20 +43,20 @@ pub(crate) trait Backend: Send + Sync + fmt::Debug {
         feed.land();
     }
 
-    /// Where the calling thread may keep operations in flight that nobody else sees to; none where
-    /// [`Backend::submit`] is as good. To be used and dropped in this thread, and emptied before the backend
-    /// is drained.
+    /// A lane for the calling thread: operations in flight that no other thread sees to. None where
+    /// [`Backend::submit`] is as good. It is used and dropped in this thread, and is empty before the
+    /// backend is drained.
     fn lane(&self) -> Option<Box<dyn Lane>> {
         None
     }
 
-    /// As [`Backend::lane`], for the time of one call that waits for all of them; also none while too many
-    /// have one.
+    /// As [`Backend::lane`], for one call, which waits for all of the lane's operations. Also none while too
+    /// many lanes are leased.
     fn leased_lane(&self) -> Option<Box<dyn Lane>> {
         None
     }
 
-    /// Does one thing and waits for it: in the calling thread for a local file, else by its source.
+    /// Does one thing and waits for it: in the calling thread for a local file, otherwise by its source.
     fn run(&self, source: &SourceRef, action: Action) -> Result<(), IoError> {
         match LocalFile::of(&**source) {
             Some(file) => transfer::run(file, &action),
@@ -64,17 +64,17 @@ pub(crate) trait Backend: Send + Sync + fmt::Debug {
         }
     }
 
-    /// As [`Backend::run`] for a read of `tenant`, which waits for its turn where tenants compete for a busy
-    /// device.
+    /// As [`Backend::run`] for a read of `tenant`, which waits for the tenant's turn while tenants compete
+    /// for a busy device.
     fn read_for(&self, _tenant: TenantId, source: &SourceRef, read: Action) -> Result<(), IoError> {
         self.run(source, read)
     }
 
-    /// Waits until nothing is in flight, also where sources do their requests themselves. Requests submitted
+    /// Waits until nothing is in flight, requests that sources do themselves included. Requests submitted
     /// meanwhile may or may not be waited for.
     fn drain(&self);
 
-    /// What runs, and why not something better.
+    /// Which backend runs, with what, and why nothing better.
     fn report(&self) -> IoReport;
 }
 
@@ -85,16 +85,17 @@ pub(crate) trait Lane {
     fn submit(&mut self, requests: &mut Vec<Request>);
 
     /// Waits until something is done, which is then to be [completed](Self::complete). False if the lane has
-    /// nothing in flight: what it does not do itself is completed by the backend's threads.
+    /// nothing in flight; requests that it does not do itself are completed by the backend's threads.
     fn wait(&mut self) -> bool;
 
-    /// Completes one operation that is done. False if none is known to be. So more can be started in between:
-    /// several are often done at once, and the device would have nothing to do while all are completed.
+    /// Completes one operation that is done. False if none is known to be done. One at a time, so that the
+    /// caller can start more in between: several are often done at once, and the device would have nothing
+    /// to do while all are completed.
     fn complete(&mut self) -> bool;
 }
 
-/// Where a backend gets the requests of [`Backend::stream`], in the thread that waits for them. Both calls
-/// may do a little work, and wait for the device at most.
+/// Gives a backend the requests of [`Backend::stream`], in the thread that waits for them. Both calls may do
+/// a little work, and wait for nothing but the device.
 pub(crate) trait Feed {
     /// Adds the next few requests. False if there are no more, and then none was added.
     fn prepare(&mut self, requests: &mut Vec<Request>) -> bool;

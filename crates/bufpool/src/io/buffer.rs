@@ -96,7 +96,7 @@ impl Buffer {
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
     }
 
-    /// Fills the buffer with zeros, as a read beyond the end of a file does that has fewer bytes than pages.
+    /// Fills the buffer with zeros: the part of a read that is beyond the end of a file of bytes.
     pub(super) fn fill_zeros(self) {
         // SAFETY: the range is valid for writes and nobody else uses it while the operation runs
         // (`Buffer::new`); a slice that somebody could still read does not overlap it for the same reason.
@@ -164,8 +164,7 @@ impl Buffers {
         out.extend(self.rest(done).take(Self::PIECES_MAX));
     }
 
-    /// Lets `use_rest` have what [`rest_into`](Self::rest_into) finds; what is in one piece needs no memory
-    /// for that.
+    /// Calls `use_rest` with what [`rest_into`](Self::rest_into) finds; a single piece needs no allocation.
     pub(crate) fn with_rest<R>(
         &self,
         done: usize,

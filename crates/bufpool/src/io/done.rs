@@ -9,11 +9,11 @@ use super::buffer::Buffers;
 use super::error::{Cause, IoError, IoOperation};
 use super::request::{Action, Completion, Request, SourceRef};
 
-/// The end of a request, to be told by its source: once, on any thread, with or without a call of the source
-/// under way. One that is dropped untold has failed (EIO), so each request ends exactly once.
+/// The end of a request, to be told by its source: once, on any thread, during a call of the source or
+/// outside any. A `Done` that is dropped has failed with EIO, so each request ends exactly once.
 ///
-/// It keeps the source open. Telling runs the pool's completion: short work that does no I/O and takes the
-/// pool's locks, so the source holds no lock meanwhile that another call of it wants.
+/// It keeps the source open. Telling runs the pool's completion, which is short, does no I/O, and takes
+/// locks of the pool. So the source must not hold a lock meanwhile that another call of it needs.
 #[derive(Debug)]
 pub struct Done {
     /// None once the result was told.
@@ -49,7 +49,7 @@ impl Done {
         self.tell(result);
     }
 
-    /// What was asked for, failed because of `cause`.
+    /// The error of this operation with this cause.
     fn error(&self, cause: Cause) -> IoError {
         IoError::new(self.operation, self.offset, self.bytes, cause)
     }

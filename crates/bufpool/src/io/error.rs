@@ -43,7 +43,7 @@ pub(crate) enum Cause {
     Source(SourceError),
 }
 
-/// An error of a source, shared by those who are told. Equal to itself only.
+/// An error of a source, shared by all who are told of it. Equal only to itself.
 #[derive(Clone, Debug)]
 pub(crate) struct SourceError(Arc<io::Error>);
 

@@ -24,9 +24,9 @@ use bufpool_policies::TenantId;
 
 use super::source::Capabilities;
 
-/// What a turn adds to a tenant's deficit: enough for one small read, so that turns are short.
+/// What a turn adds to a tenant's deficit: enough for one small read. Small, so that turns are short.
 const QUANTUM: u32 = 1;
-/// As many bytes more of a transfer cost a device about as much as one more operation.
+/// A transfer that is this many bytes longer costs a device about as much as one more operation.
 const BYTES_PER_COST: u64 = 16 << 10;
 /// The cost of a read of a mebibyte or more; bounds the turns that one read takes.
 const COST_MAX: u32 = 64;
@@ -39,10 +39,10 @@ pub(super) fn cost_of(bytes: u64) -> u32 {
 /// Reads in flight and reads that wait. See the [module](self).
 #[derive(Debug)]
 pub(super) struct FairQueue<T> {
-    /// Reads in flight with which the device is saturated: the most that one of the sources has said.
+    /// Reads in flight with which the device is saturated: the largest number that a source has given.
     slots: usize,
-    /// By tenant number; numbers of closed tenants are used again, so there are as many as were ever open at
-    /// once.
+    /// By tenant number. Numbers of closed tenants are used again, so this has no more entries than tenants
+    /// were ever open at once.
     tenants: Vec<TenantQueue<T>>,
     /// Tenants with reads that wait, in the order of their turns.
     turns: VecDeque<TenantId>,
@@ -77,7 +77,7 @@ impl<T> TenantQueue<T> {
 }
 
 impl<T> FairQueue<T> {
-    /// An empty queue. It starts one read at a time until it knows of a source.
+    /// An empty queue. It allows one read at a time until it knows of a source.
     pub fn new() -> Self {
         Self {
             slots: 1,
@@ -101,14 +101,14 @@ impl<T> FairQueue<T> {
         self.queued
     }
 
-    /// What a report says of it.
+    /// One line for the backend's report.
     pub fn feature(&self) -> String {
         let Self { slots, queued_ever, .. } = self;
         format!("tenants taking turns from {slots} reads in flight on ({queued_ever} reads have waited)")
     }
 
-    /// Starts up to `count` reads of `tenant` and returns how many; the others have to queue. A tenant does
-    /// not overtake reads of its own that wait, and those of others only within its share.
+    /// Starts up to `count` reads of `tenant` and returns how many; the others have to queue. They overtake
+    /// no waiting read of the same tenant, and those of other tenants only within the tenant's share.
     pub fn start(&mut self, tenant: TenantId, count: usize) -> usize {
         let mut limit = self.below_share(tenant);
         if self.queued == 0 {
@@ -139,9 +139,10 @@ impl<T> FairQueue<T> {
         self.queued_ever += 1;
     }
 
-    /// The next read to be started, with its tenant, if one may be. It is in flight then.
+    /// The next read to start, with its tenant, if one may start. It counts as in flight from now on.
     ///
-    /// Looks at each waiting tenant at most as often as the cheapest read at a head takes turns.
+    /// The number of rounds over the waiting tenants is at most the cost of the cheapest read that is first
+    /// in its tenant's queue.
     pub fn pop(&mut self) -> Option<(TenantId, T)> {
         if self.free_slots() == 0 && self.readers > 1 {
             return None;
@@ -158,7 +159,7 @@ impl<T> FairQueue<T> {
         None
     }
 
-    /// A read of `tenant` that had been started is over, however it ended.
+    /// `count` reads of `tenant` that had been started are over, however they ended.
     pub fn finish(&mut self, tenant: TenantId, count: usize) {
         let queue = self.queue(tenant);
         queue.in_flight = queue.in_flight.checked_sub(count).expect("only what was started is finished");
@@ -167,7 +168,7 @@ impl<T> FairQueue<T> {
         self.in_flight -= count;
     }
 
-    /// Slots that the device has left before it is saturated.
+    /// Reads that may be started before the device is saturated.
     fn free_slots(&self) -> usize {
         self.slots.saturating_sub(self.in_flight)
     }
@@ -191,7 +192,7 @@ impl<T> FairQueue<T> {
             debug_assert_eq!(left, Some(tenant));
         }
         self.queued -= 1;
-        // It counts as reading before and after.
+        // `readers` stays the same: the tenant is reading before and after.
         self.queue(tenant).in_flight += 1;
         self.in_flight += 1;
         first.read

@@ -10,9 +10,9 @@ use super::done::{Done, ReadRequest, WriteRequest};
 use super::identity::FileIdentity;
 use super::source::{Capabilities, Source};
 
-/// A source of the engine's. The engine may keep shares of what is inside; those of this one are the pool's.
-/// What the source must always answer alike is asked once, and a panic in a call that may fail is an error.
-/// Panics in requests are contained where these begin.
+/// A source of the engine's. Other shares of the engine's source may be anywhere; the shares of this value
+/// are the pool's. Answers that must never change are asked for once. A panic in a call that may fail
+/// becomes an error; panics in requests are contained where the requests begin.
 #[derive(Debug)]
 pub(crate) struct Foreign {
     source: Arc<dyn Source>,

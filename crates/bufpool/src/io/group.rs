@@ -32,8 +32,8 @@ impl Group {
         Self::with_state(GroupState { pending: requests, failures: Vec::new(), successes: None })
     }
 
-    /// A group for a [stream](super::Backend::stream), which notes successes as well. Requests are
-    /// [expected](Group::expect) as they are made.
+    /// A group for a [stream](super::Backend::stream), which notes successes as well. The stream announces
+    /// its requests by [`expect`](Group::expect) as it makes them.
     pub(crate) fn for_stream() -> Arc<Self> {
         Self::with_state(GroupState { pending: 0, failures: Vec::new(), successes: Some(Vec::new()) })
     }

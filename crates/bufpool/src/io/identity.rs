@@ -1,9 +1,10 @@
-//! Which file it is, whatever its name.
+//! The identity of files, whatever their names.
 
 use std::fs::Metadata;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
-/// Which file it is, whatever name it was opened by. A pool opens one only once.
+/// Tells files apart, whatever name they were opened by. A pool opens a file with a given identity only
+/// once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FileIdentity(Identity);
 
@@ -16,8 +17,8 @@ enum Identity {
 }
 
 impl FileIdentity {
-    /// The file of an engine's source: a number that no other source has which is open in the same pool, such
-    /// as a hash of the place that its pages have, or random bits. Never the identity of a local file.
+    /// The identity of an engine's source: a number that no other source open in the same pool has, such as
+    /// a hash of where its pages are stored, or random bits. It never equals the identity of a local file.
     pub fn from_number(number: u128) -> Self {
         Self(Identity::Number(number))
     }

@@ -1,7 +1,7 @@
 //! Files of the operating system, regular ones and block devices: a descriptor with lock, alignment and name.
 //!
-//! The backends for real files move the bytes of these themselves ([`LocalFile::of`]). To any other backend a
-//! local file is a [`Source`] like all others, whose requests are done by the thread that starts them.
+//! The backends for real files move the bytes of local files themselves ([`LocalFile::of`]). To any other
+//! backend a local file is a [`Source`] like all others, and the thread that starts its requests does them.
 
 mod open;
 pub(super) mod opener;
@@ -31,7 +31,7 @@ pub(crate) struct LocalFile {
     file: File,
     identity: FileIdentity,
     block_device: bool,
-    /// None if it was not opened by path, or by one that leads to no entry of a folder.
+    /// None if the file was not opened by path, or if its path leads to no entry of a folder.
     name: Option<OwnName>,
     read_only: bool,
     direct: bool,
@@ -40,11 +40,11 @@ pub(crate) struct LocalFile {
     lock: FileLock,
     note: String,
     saturation_depth: u32,
-    /// Its place in the tables of registered files; a backend sets it, at most once, after opening.
+    /// Its place in the tables of registered files. A backend sets it at most once, after opening.
     registration: OnceLock<Registration>,
 }
 
-/// The name that the file was opened by, and the file that it has to mean still.
+/// The name that the file was opened by, and the identity that the name must still lead to.
 #[derive(Debug)]
 struct OwnName {
     name: FileName,
@@ -73,8 +73,8 @@ impl LocalFile {
         self.registration.get()
     }
 
-    /// Notes where it is registered. Called by the backend that it is made known to, before anybody else has
-    /// it.
+    /// Notes where it is registered. Called by the backend when the file is made known to it, before others
+    /// have the file.
     pub(super) fn set_registration(&self, registration: Registration) {
         self.registration.set(registration).expect("a file is made known to one backend, once");
     }
@@ -84,7 +84,7 @@ impl LocalFile {
         self.direct
     }
 
-    /// Where it ends, for transfers.
+    /// The rules for transfers at its end.
     pub(super) fn end(&self) -> End {
         let granule = self.alignment.offset_bytes as usize;
         End { granule, missing_bytes_max: self.missing_bytes_max }
@@ -192,7 +192,8 @@ impl Entry for OwnName {
 
 impl Drop for LocalFile {
     fn drop(&mut self) {
-        // Closing alone would not do: a ring lets go of its files some time after it was told to.
+        // Closing is not enough, because a ring keeps its registered files for some time after they are
+        // taken out.
         drop(match self.lock {
             FileLock::Flock => sys::unlock_flock(self.fd()),
             FileLock::Ofd => sys::unlock_ofd(self.fd()),

@@ -10,15 +10,15 @@
 //! | `threads` | positioned reads and writes on a few threads | kernels and containers that refuse io_uring |
 //! | `sim` (feature `sim`) | in memory, deterministic, with faults and power cuts | tests |
 //!
-//! `uring` and `threads` move the bytes of local files, and `sim` those of its device. Requests for a source
-//! that a backend does not know are left to the source ([`elsewhere`]).
+//! `uring` and `threads` move the bytes of local files, and `sim` those of its device. A request for a
+//! source of another kind is left to the source ([`elsewhere`]).
 //!
 //! # Who owns a buffer, and until when
 //!
 //! A request owns its source and its buffers from the moment it is submitted until its completion is called.
-//! Nothing that a user does shortens that: dropping whatever waits for the result (a future, a guard
-//! half made) gives up interest, and the completion, which owns the frame, still runs. A backend calls
-//! each completion exactly once, also when it is being closed.
+//! Nothing that a user does shortens that. Dropping whatever waits for the result (a future, a half-made
+//! guard) only gives up interest; the completion, which owns the frame, still runs. A backend calls each
+//! completion exactly once, also when it is being closed.
 //!
 //! # Who makes progress
 //!
@@ -28,10 +28,10 @@
 //!
 //! # What a transfer promises
 //!
-//! Short transfers, interruptions (EINTR), refusals of the moment (EAGAIN) and cancellations because a
+//! Short transfers, interruptions (EINTR), temporary refusals (EAGAIN) and cancellations because a
 //! submitting thread ended (ECANCELED) are continued, never reported. After
-//! [`RETRIES_MAX`](error::RETRIES_MAX) of them without progress the operation fails. A read that meets the
-//! end of the file fails with [`IoError::is_end_of_file`].
+//! [`RETRIES_MAX`](error::RETRIES_MAX) of them in a row without progress the operation fails. A read that
+//! meets the end of the file fails with [`IoError::is_end_of_file`].
 
 mod backend;
 mod buffer;

@@ -72,7 +72,7 @@ pub(super) struct FileName {
 }
 
 impl FileName {
-    /// The last part of `path`, in the folder that the rest of it leads to now.
+    /// The last part of `path`, as an entry of the folder that the rest of `path` leads to now.
     pub(super) fn of(path: &Path) -> io::Result<Self> {
         let (folder, entry) = split(path)?;
         let mut options = OpenOptions::new();
@@ -94,8 +94,8 @@ impl FileName {
         sys::open_at(self.folder.as_fd(), &self.entry, flags).map(File::from)
     }
 
-    /// What the name leads to, which is not opened: nobody notices, and nothing is waited for. None if there
-    /// is nothing.
+    /// The metadata of what the name leads to; None if there is nothing. The file itself is not opened, so
+    /// opening it has no effect on a device and waits for nothing.
     pub(super) fn look(&self) -> io::Result<Option<Metadata>> {
         self.look_with(0)
     }
@@ -108,8 +108,8 @@ impl FileName {
         }
     }
 
-    /// Follows symbolic links from the name to the entry that is the file `identity` itself. None if they do
-    /// not lead there, as those of `/proc/self/fd` need not.
+    /// Follows symbolic links from the name to the entry that is the file `identity` itself. None if the
+    /// links do not lead there, as some in `/proc/self/fd` do not.
     pub(super) fn entry_of(mut self, identity: FileIdentity) -> io::Result<Option<Self>> {
         for _ in 0..LINKS_MAX {
             let Some(found) = self.look_with(libc::O_NOFOLLOW)? else { return Ok(None) };
@@ -124,8 +124,8 @@ impl FileName {
         Ok(None)
     }
 
-    /// Removes the name if it is that of the file `identity`. Linux has no call that looks and removes in one
-    /// step: who renames another file to this name in between loses it.
+    /// Removes the name if it is that of the file `identity`. Linux has no call that checks and removes in
+    /// one step: if somebody renames another file to this name in between, that file loses its name instead.
     pub(super) fn remove(&self, identity: FileIdentity) -> Result<(), NameError> {
         let found = self.look_with(libc::O_NOFOLLOW).map_err(NameError::os("looking up the name"))?;
         let found = found.as_ref().map(FileIdentity::of);
@@ -135,20 +135,21 @@ impl FileName {
         sys::unlink_at(self.folder.as_fd(), &self.entry).map_err(NameError::os("unlink"))
     }
 
-    /// Makes durable which names the folder has: a sync of a file need not do that.
+    /// Makes durable which names the folder has; a sync of a file need not do that. Succeeds on file systems
+    /// that cannot sync folders.
     pub(super) fn sync_folder(&self) -> io::Result<()> {
         #[cfg(test)]
         tests::FOLDER_SYNCS.with(tests::FolderSyncs::called)?;
         let folder = sys::open_at(self.folder.as_fd(), c".", libc::O_RDONLY | libc::O_DIRECTORY)?;
         match sys::sync(folder.as_fd(), false) {
-            // Not every file system knows how.
+            // Some file systems cannot sync folders.
             Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)) => Ok(()),
             other => other,
         }
     }
 }
 
-/// Folder and entry of a path; what ends in no name is an entry of itself.
+/// Folder and entry of a path. A path that does not end in a name is the entry `.` of itself.
 fn split(path: &Path) -> io::Result<(&Path, CString)> {
     let (folder, entry) = match (path.parent(), path.file_name()) {
         (Some(folder), Some(entry)) if folder.as_os_str().is_empty() => (Path::new("."), entry),
@@ -162,7 +163,7 @@ fn leads_nowhere(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR))
 }
 
-/// What kind of file it is that has no pages, for messages.
+/// The kind of a file that has no pages, for messages.
 pub(super) fn kind_of(file: FileType) -> &'static str {
     match file {
         file if file.is_dir() => "a directory",

@@ -12,7 +12,8 @@ use crate::error::{Error, ErrorKind};
 
 /// Opens files as sources. A pool has one, beside its backend.
 pub(crate) trait Opener: Send + Sync + std::fmt::Debug {
-    /// The file that `path` leads to now; none if there is none, or it cannot be told.
+    /// The identity of the file that `path` leads to now; none if there is no file, or if that cannot be
+    /// found out.
     fn identify(&self, path: &Path) -> Option<FileIdentity>;
 
     /// Opens the file at `path` and locks it.
@@ -32,16 +33,16 @@ pub(crate) struct FileOpen {
     pub(crate) create: bool,
     /// Whether to bypass the page cache.
     pub(crate) direct: Direct,
-    /// What transfers are multiples of.
+    /// The pool's page size; transfers are multiples of it.
     pub(crate) page_bytes: usize,
-    /// Bytes by which the file may be shorter than reads of it: what is missing reads as zeros.
+    /// Bytes by which the file may be shorter than reads of it; the missing bytes read as zeros.
     pub(crate) missing_bytes_max: usize,
     /// What keeps others from it.
     pub(crate) lock: FileLock,
 }
 
 impl FileOpen {
-    /// One that is there, for reading and writing pages of 4 KiB.
+    /// Opens an existing file for reading and writing pages of 4 KiB.
     pub(crate) const EXISTING: Self = Self {
         read_only: false,
         create: false,
@@ -50,7 +51,7 @@ impl FileOpen {
         missing_bytes_max: 0,
         lock: FileLock::Flock,
     };
-    /// One that is made if it is not there.
+    /// As `EXISTING`, but makes the file if it is not there.
     #[cfg(test)]
     pub(crate) const READ_WRITE: Self = Self { create: true, ..Self::EXISTING };
     /// For reading only.
@@ -63,9 +64,9 @@ impl FileOpen {
 pub(crate) enum OpenError {
     /// A system call failed.
     Os { doing: &'static str, error: io::Error },
-    /// Somebody else has it open in a way that excludes this one.
+    /// Somebody else holds a conflicting lock or a lease on it.
     Locked,
-    /// Direct I/O was required, and the file does not do it.
+    /// Direct I/O was required, and is impossible on the file.
     DirectImpossible { why: String },
     /// Neither a regular file nor a block device.
     NotAFile { found: &'static str },
@@ -81,7 +82,7 @@ impl OpenError {
         matches!(self, Self::Os { error, .. } if error.kind() == io::ErrorKind::NotFound)
     }
 
-    /// The error of an operation on the file that was to be opened by this name.
+    /// The error of `operation` on the file `name`, which could not be opened.
     pub(crate) fn into_error(self, operation: &'static str, name: &str) -> Error {
         let kind = match &self {
             Self::Os { error, .. } => ErrorKind::of_io(error.kind()),

@@ -21,8 +21,8 @@ pub enum IoBackend {
     Threads,
 }
 
-/// What keeps other programs from a file that is open: the lock that the pool takes, exclusive, or shared by
-/// those that only read.
+/// Which lock keeps other programs from an open file. The pool takes it exclusively, or shared for a file
+/// that is opened for reading only.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub enum FileLock {
@@ -32,8 +32,8 @@ pub enum FileLock {
     /// A lock of the open file description on all of the file (fcntl(2), F_OFD_SETLK): seen by programs that
     /// use locks of fcntl, lockf among them, and by other pools with this option.
     Ofd,
-    /// None: the engine has a lock of its own, or files that nobody else opens. Two pools that have the file
-    /// open at the same time destroy it.
+    /// No lock: the engine has a lock of its own, or files that nobody else opens. Two pools that have the
+    /// file open at the same time destroy it.
     None,
 }
 
@@ -63,8 +63,8 @@ pub(crate) struct IoOptions {
     pub(crate) iopoll: bool,
     /// Most threads of the `threads` backend.
     pub(crate) threads_max: usize,
-    /// What local files say of their device: reads in flight with which it is saturated, so that tenants take
-    /// turns; from 1 to 4,096.
+    /// Reads in flight with which the device of local files is saturated, so that tenants take turns; from 1
+    /// to 4,096.
     pub(crate) saturation_depth: u32,
     /// Behave as if the kernel refused io_uring. Also set by the environment variable
     /// `BUFPOOL_REFUSE_URING` (any value but `0`), for tests.
@@ -72,7 +72,7 @@ pub(crate) struct IoOptions {
 }
 
 impl IoOptions {
-    /// What [`IoOptions::saturation_depth`] is unless something else is asked for.
+    /// The default of [`IoOptions::saturation_depth`].
     pub(super) const SATURATION_DEPTH: u32 = 32;
 }
 

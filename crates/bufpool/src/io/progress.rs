@@ -13,10 +13,10 @@ pub(super) struct Progress {
     fruitless: u32,
 }
 
-/// Where a file ends.
+/// The rules for transfers at the end of a file.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub(super) struct End {
-    /// Its length is a multiple of this many bytes, as far as direct I/O goes.
+    /// Direct I/O starts at multiples of this many bytes.
     pub granule: usize,
     /// Bytes by which a read may be longer than the file: what is missing reads as zeros.
     pub missing_bytes_max: usize,
@@ -39,8 +39,8 @@ impl Progress {
         self.done
     }
 
-    /// Takes the result of one attempt to transfer the rest of `action` on a file that ends so: a number of
-    /// bytes, or an error number.
+    /// Takes the result of one attempt to transfer the rest of `action`: a number of bytes, or an error
+    /// number. `end` is that of the file.
     pub(super) fn advance(&mut self, action: &Action, end: End, result: Result<usize, i32>) -> Next {
         match result {
             Ok(bytes) => self.advance_bytes(action, end, bytes),
@@ -61,8 +61,8 @@ impl Progress {
             self.done = reached;
             return Next::Finished;
         }
-        // A direct transfer can only go on from a multiple of the granule. One that stops elsewhere, or
-        // at once, has met the end of the file if it reads.
+        // A direct transfer can only go on from a multiple of the granule. A read that stops elsewhere, or
+        // moves nothing, has met the end of the file.
         let whole = reached / end.granule * end.granule;
         if whole > self.done {
             self.done = whole;

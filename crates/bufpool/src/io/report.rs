@@ -1,4 +1,4 @@
-//! What a backend says of itself.
+//! The report of a backend about itself.
 
 use std::fmt;
 

@@ -61,7 +61,7 @@ impl Action {
     }
 }
 
-/// A source as requests keep it open; references are counted in [shards](Shard).
+/// A share of a source, which keeps it open for a request; shares are counted in [shards](Shard).
 #[derive(Clone, Debug)]
 pub(crate) struct SourceRef(Shard<Arc<dyn Source>>);
 
@@ -71,12 +71,12 @@ impl SourceRef {
         Self(Shard::new(source))
     }
 
-    /// Whether both are of one shard, and so of one source.
+    /// Whether both belong to one shard, and so to one source.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// There is no other one of its shard.
+    /// Whether no other share of its shard is left.
     pub fn is_last(&self) -> bool {
         self.0.is_last()
     }
@@ -98,8 +98,8 @@ pub(crate) struct Request {
     pub(crate) source: SourceRef,
     /// What to do.
     pub(crate) action: Action,
-    /// The tenant that a read is made for, which decides whose turn it is where reads have to queue. `None`
-    /// for all else, which does not queue.
+    /// The tenant that a read is made for, which decides whose turn it is when reads have to queue. `None`
+    /// for all other requests, which do not queue.
     pub(crate) tenant: Option<TenantId>,
     /// Given back to the completion; the backend does not look at it.
     pub(crate) token: u64,
@@ -112,7 +112,7 @@ impl Request {
     /// working for others as well.
     pub(crate) fn complete(self, result: Result<(), IoError>) {
         let Self { source, action, token, completion, tenant: _ } = self;
-        // The buffers go back to their owner before the owner hears of it.
+        // The buffers are given back before the completion hears of the end.
         drop((source, action));
         contained(move || completion.complete(token, result));
     }
@@ -120,8 +120,8 @@ impl Request {
 
 /// Receives results.
 ///
-/// Called exactly once per request, on any thread: one that waits for something else, or one of the
-/// backend's. It must be short and must not panic, wait for I/O, or wait for a latch; it may submit.
+/// Called exactly once per request, on any thread, even one that waits for something else. It must be short
+/// and must not panic, wait for I/O, or wait for a latch. It may submit requests.
 pub(crate) trait Completion: Send + Sync + Any {
     /// The request with this token is done, and its buffers belong to the callee again.
     fn complete(&self, token: u64, result: Result<(), IoError>);

@@ -1,18 +1,18 @@
-//! How many neighbouring pages are one transfer.
+//! How many neighbouring pages make one transfer.
 
 use super::buffer::Buffers;
 
-/// Most bytes of one transfer of neighbouring pages, unless a page is larger: what local files are read and
-/// written fastest in, and what a pool's reserve and its read-ahead are laid out for.
+/// The most bytes of one transfer of neighbouring pages, unless a page is larger. Local files are read and
+/// written fastest in transfers of this size, and a pool's reserve and read-ahead are laid out for it.
 pub(crate) const RUN_BYTES: usize = 256 << 10;
 
-/// Most pages of one transfer of any file; a file's own are
+/// The most pages of one transfer of any file; the limit of one file is
 /// [`Capabilities::run_pages`](super::source::Capabilities::run_pages).
 pub(crate) fn run_pages(page_bytes: usize) -> usize {
     (RUN_BYTES / page_bytes).clamp(1, Buffers::PIECES_MAX)
 }
 
-/// Runs that are handed to the backend together: of what a thread submits at once the kernel's block layer
-/// joins neighbours into one request of the device, which in many drivers has room for 254 pieces of memory,
-/// and of ours for three runs of 64.
+/// Runs that are handed to the backend together. The kernel's block layer joins neighbours that a thread
+/// submits at once into one request of the device. In many drivers such a request has room for 254 pieces of
+/// memory, that is for three runs of 64 pages.
 pub(crate) const RUNS_TOGETHER: usize = 3;

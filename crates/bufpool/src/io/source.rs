@@ -11,9 +11,9 @@ use super::run;
 /// Where the pages of one open file live: a file of the operating system, a file of the simulated device, or
 /// anything else that keeps bytes by offset.
 ///
-/// The pool keeps a source while the file is open, and shares it with all requests in flight. It lets go of
-/// it when the file is closed and the last of its requests has ended, on any thread, one of the source's own
-/// included.
+/// The pool keeps a source while the file is open, and shares it with all requests in flight. It drops the
+/// source once the file is closed and the last of its requests has ended. That may happen on any thread,
+/// also on one of the source's own.
 ///
 /// # Who calls what, and what may block
 ///
@@ -28,34 +28,34 @@ use super::run;
 /// | `allocate` | extension of the file | one at a time | no |
 /// | `drop_cache` | reopening | once each, with no request in flight | yes |
 ///
-/// No call is made with a lock of the pool held that other users of the pool wait for; those that may block
-/// are made with the file's pages held. A source does not call the pool that it belongs to, except from
-/// threads of its own that no request waits for.
+/// No call is made with a lock of the pool held that other users of the pool wait for. During the calls that
+/// may block, the pages of the file are held. A source does not call the pool that it belongs to, except
+/// from threads of its own that no request waits for.
 ///
 /// The four calls with a request begin it. They return without waiting for it, because their caller may be
-/// the thread that all requests of a pool go through, and they hold no lock that another call of the same
-/// source wants while they tell an end. More requests than [`Capabilities::requests_in_flight`] may be begun;
-/// the source lets them wait inside. Each ends by a `finish`, on any thread, whether or not anybody calls the
-/// source again. Nothing but the source limits how long that takes: threads of users wait for it, and so does
-/// the closing of the file, so a source that may be out of reach has time-outs of its own.
+/// the thread that all requests of a pool go through. While they tell an end they hold no lock that another
+/// call of the same source needs. More requests than [`Capabilities::requests_in_flight`] may be begun; the
+/// source queues them. Each ends by a `finish`, on any thread, whether or not anybody calls the source
+/// again. Only the source limits how long that takes: threads of users wait for it, and so does the closing
+/// of the file, so a source that may become unreachable needs time-outs of its own.
 ///
 /// # What goes wrong inside
 ///
-/// A request that is dropped, or whose call panics, has failed (EIO), once. A panic in another call makes an
-/// [`ErrorKind::Io`](crate::ErrorKind::Io) of the operation that called it; in `identity`, `capabilities` and
-/// `note` it passes to the pool's caller. A failed read is the reader's error and nothing else. A failed
-/// write or sync *poisons* the file, as it does a local one ([`File::reopen`](crate::File::reopen)).
+/// A request that is dropped, or whose call panics, fails once, with EIO. A panic in another call makes the
+/// operation that called it fail with [`ErrorKind::Io`](crate::ErrorKind::Io); in `identity`, `capabilities`
+/// and `note` it passes to the pool's caller. A failed read is an error for its reader and nothing else. A
+/// failed write or sync *poisons* the file, as it does a local one ([`File::reopen`](crate::File::reopen)).
 ///
 /// # What a request promises
 ///
 /// * A read or write moves all its bytes or fails. Interruptions and short transfers are continued by the
-///   source, not reported. What was read into the memory, or changed in the file, by one that fails is
-///   undefined.
+///   source, not reported. If it fails, the contents of its memory (a read) or of its range of the file (a
+///   write) are undefined.
 /// * A read that meets the end of the file fails with [`io::ErrorKind::UnexpectedEof`].
 /// * A read that begins after a write has ended sees it, synced or not. Requests in flight together have no
-///   order; the pool has no two in flight for one page of which one is a write.
-/// * A sync makes durable what ended before it began. If it fails, nothing is known about that, and the pool
-///   does not write to the source again before the file is reopened.
+///   order; the pool never has a write of a page in flight together with another request for that page.
+/// * A sync makes durable what ended before it began. If it fails, it is unknown what is durable, and the
+///   pool does not write to the source again before the file is reopened.
 ///
 /// Offsets, lengths and addresses are multiples of [`Capabilities::alignment`], and runs no longer than
 /// [`Capabilities::run_bytes`], or one page where that is more.
@@ -106,11 +106,11 @@ use super::run;
 /// # }
 /// ```
 pub trait Source: Any + fmt::Debug + Send + Sync {
-    /// Which file it is. Two sources with the same identity are the same file, which a pool opens once; no
-    /// two files that exist at the same time have the same.
+    /// Which file it is. Two sources with the same identity are the same file, which a pool opens once. No
+    /// two files that exist at the same time have the same identity.
     fn identity(&self) -> FileIdentity;
 
-    /// What can be done with it. The same in each call.
+    /// What it can do. Every call returns the same.
     fn capabilities(&self) -> Capabilities;
 
     /// What it is and how it is accessed, in a few words: the file's name in errors, and a part of
@@ -123,9 +123,9 @@ pub trait Source: Any + fmt::Debug + Send + Sync {
     /// [`Capabilities::fixed_length`] is set.
     fn len_bytes(&self) -> io::Result<u64>;
 
-    /// Sets its length. What is beyond is gone, and what is new reads as zeros. Fails, and changes nothing,
-    /// if the source has a fixed length or is not writable, as it does by default. Durable with the next
-    /// sync.
+    /// Sets its length in bytes. Bytes beyond it are gone, and new bytes read as zeros. Durable with the
+    /// next sync. Fails and changes nothing if the source has a fixed length or is not writable; the default
+    /// always fails.
     fn set_len_bytes(&self, bytes: u64) -> io::Result<()> {
         let _ = bytes;
         Err(io::ErrorKind::Unsupported.into())
@@ -134,35 +134,34 @@ pub trait Source: Any + fmt::Debug + Send + Sync {
     /// Reads pages that are neighbours in the file.
     fn read(&self, request: ReadRequest);
 
-    /// Writes pages that are neighbours in the file. Fails if the source is not writable, as it does by
-    /// default.
+    /// Writes pages that are neighbours in the file. Fails if the source is not writable; the default always
+    /// fails.
     fn write(&self, request: WriteRequest) {
         request.finish(Err(io::ErrorKind::Unsupported.into()));
     }
 
-    /// Makes durable what was written, with the metadata needed to read it back, or with `all_metadata` all
-    /// of it. Fails by default; not called if the file is open for reading only.
+    /// Makes written bytes durable, with the metadata needed to read them back, or with `all_metadata` all
+    /// metadata. The default always fails. Not called if the file is open for reading only.
     fn sync(&self, all_metadata: bool, done: Done) {
         let _ = all_metadata;
         done.finish(Err(io::ErrorKind::Unsupported.into()));
     }
 
-    /// Sets aside room for the range, so that a later write of it does not fail for lack of room, and makes
-    /// the file at least that long. New bytes are zero, present ones stay. One that fails leaves the length
-    /// as it was, as it does by default.
+    /// Allocates room for the range, so that a later write of it does not fail for lack of room, and makes
+    /// the file at least that long. New bytes are zero, present ones stay. If it fails, the length is as
+    /// before; the default always fails.
     fn allocate(&self, offset: u64, bytes: u64, done: Done) {
         let _ = (offset, bytes);
         done.finish(Err(io::ErrorKind::Unsupported.into()));
     }
 
-    /// Forgets what it caches of the file and did not make durable, so that reads, and
-    /// [`Source::len_bytes`], show what is durable. A source that caches nothing has nothing to do, which is
-    /// the default.
+    /// Forgets what it caches of the file and has not made durable, so that reads and [`Source::len_bytes`]
+    /// show what is durable. The default does nothing, for sources that cache nothing.
     fn drop_cache(&self) -> io::Result<()> {
         Ok(())
     }
 
-    /// The name in a folder that it was opened by. None if it has none that could be removed; then
+    /// The name in a folder that it was opened by. None if it has no name that could be removed; then
     /// [`File::remove`](crate::File::remove) is refused.
     #[doc(hidden)]
     fn entry(&self) -> Option<&dyn Entry> {
@@ -170,24 +169,25 @@ pub trait Source: Any + fmt::Debug + Send + Sync {
     }
 }
 
-/// What can be done with a source, and what it costs least in.
+/// What a source can do, and which requests suit it best.
 ///
 /// By default: reads only, of any length, in runs of up to 256 KiB, 32 in flight, aligned to nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// Takes writes, allocations and syncs. A source that does not is opened with
+    /// Whether it takes writes, allocations and syncs. If not, it must be opened with
     /// [`FileOptions::read_only`](crate::FileOptions::read_only).
     pub writable: bool,
-    /// The length never changes, as that of a block device, and need not be a multiple of a page.
+    /// Whether the length never changes, as that of a block device. Then it need not be a multiple of a
+    /// page.
     pub fixed_length: bool,
-    /// The length in bytes, at least 1, from which on longer requests cost no less for each byte. The pool
-    /// makes requests of up to this many bytes where pages are neighbours, and never longer ones than it is
-    /// laid out for: 256 KiB, or one page.
+    /// The length in bytes, at least 1, beyond which longer requests do not cost less for each byte. The
+    /// pool makes requests of up to this many bytes for neighbouring pages, but none longer than 256 KiB, or
+    /// one page if that is more.
     pub run_bytes: usize,
-    /// Requests in flight from which on more of them only wait; at least 1. Of an engine's own source for
-    /// reports only: the pool begins all requests that it has.
+    /// Requests in flight beyond which further ones only wait; at least 1. For an engine's own source this
+    /// is for reports only: the pool begins all its requests.
     pub requests_in_flight: u32,
-    /// What requests have to be multiples of.
+    /// What offsets, lengths and addresses of requests have to be multiples of.
     pub alignment: Alignment,
 }
 
@@ -221,6 +221,6 @@ pub struct Alignment {
 }
 
 impl Alignment {
-    /// Ordinary buffered I/O.
+    /// That of buffered I/O: no alignment.
     pub const NONE: Self = Self { memory_bytes: 1, offset_bytes: 1 };
 }

@@ -21,7 +21,8 @@ pub(crate) struct Started {
 ///
 /// # Errors
 ///
-/// The reason, if the required backend is impossible; with [`Io::Auto`] there is always one.
+/// The reason if the required backend is impossible. With [`Io::Auto`] there always is a backend, so this
+/// cannot fail.
 pub(crate) fn start(options: &IoOptions) -> io::Result<Started> {
     let backend = start_backend(options)?;
     let opener = LocalFiles::new(Arc::clone(&backend), options.saturation_depth);

@@ -19,18 +19,19 @@ impl LocalFile {
     /// Opens and locks the file at `path`.
     pub(in super::super) fn open(path: &Path, how: &FileOpen) -> Result<Self, OpenError> {
         let name = FileName::of(path).map_err(OpenError::os("opening the folder"))?;
-        // Looked at first, because opening alone starts or stops some devices.
+        // The file is looked at first, because the mere opening of some devices starts or stops them.
         if let Some(found) = name.look().map_err(OpenError::os("opening"))? {
             check_kind(&found)?;
         }
         let creates = how.create && !how.read_only;
         let access = if how.read_only { libc::O_RDONLY } else { libc::O_RDWR };
-        // What has become a FIFO meanwhile is not waited for.
+        // O_NONBLOCK: the name may mean a FIFO by now, which is not to be waited for.
         let flags = access | libc::O_NONBLOCK | if creates { libc::O_CREAT } else { 0 };
         let (file, refusal) = open_patiently(&name, flags, how.direct != Direct::Off)?;
         let kind = check_kind(&file.metadata().map_err(OpenError::os("fstat"))?)?;
         let name = name.entry_of(kind.identity).map_err(OpenError::os("looking up the name"))?;
-        // Also if it was there: its maker may have been interrupted before this.
+        // The folder is synced even if the file was there: whoever made it may have been interrupted before
+        // the sync.
         if creates {
             let name = name.as_ref().ok_or(OpenError::NoName)?;
             name.sync_folder().map_err(OpenError::os("making the file's name durable"))?;
@@ -92,10 +93,10 @@ impl LocalFile {
     }
 }
 
-/// What direct I/O is satisfied with on every device in use, where nobody says what is needed.
+/// The alignment that direct I/O needs on every device in use, for files that do not say what they need.
 const ASSUMED: Alignment = Alignment { memory_bytes: 4096, offset_bytes: 4096 };
 
-/// Of a file that has pages.
+/// What kind of file it is, for files that have pages.
 struct Kind {
     identity: FileIdentity,
     block_device: bool,
@@ -110,8 +111,8 @@ fn check_kind(metadata: &Metadata) -> Result<Kind, OpenError> {
     Ok(Kind { identity: FileIdentity::of(metadata), block_device })
 }
 
-/// Refuses a descriptor that cannot read and, unless the file is opened for reading only, write where it is
-/// told to.
+/// Refuses a descriptor that cannot read, or that cannot write at given offsets unless the file is opened
+/// for reading only.
 fn check_access(fd: BorrowedFd<'_>, how: &FileOpen) -> Result<(), OpenError> {
     let flags = sys::status_flags(fd).map_err(OpenError::os("fcntl"))?;
     let expected = if how.read_only { "O_RDONLY or O_RDWR" } else { "O_RDWR" };
@@ -133,8 +134,8 @@ fn check_access(fd: BorrowedFd<'_>, how: &FileOpen) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Opens a file, for direct I/O if that is wanted and not refused at once; then why it is refused is
-/// returned, too. Waits as [`patiently`] for a lease to be given up.
+/// Opens a file, with direct I/O if `direct` is set. If the file system refuses direct I/O at opening, opens
+/// the file without it and returns the reason as well. Waits as [`patiently`] for a lease to be given up.
 fn open_patiently(
     name: &FileName,
     flags: libc::c_int,
@@ -158,8 +159,8 @@ fn open_patiently(
     }
 }
 
-/// Locks the file, waiting a little for a lock that is about to go away: the kernel takes down the rings of a
-/// killed process, and with them its files and locks, in the background after the process is gone.
+/// Locks the file. Waits a little for a lock that is about to go away: the kernel takes down the rings of a
+/// killed process, and with them its files and locks, some time after the process is gone.
 fn lock(fd: BorrowedFd<'_>, how: &FileOpen) -> Result<(), OpenError> {
     let exclusive = !how.read_only;
     patiently(|| {
@@ -174,7 +175,8 @@ fn lock(fd: BorrowedFd<'_>, how: &FileOpen) -> Result<(), OpenError> {
     })
 }
 
-/// Calls `attempt` until it gives something, for up to a fifth of a second in all.
+/// Calls `attempt` until it gives something, for up to a fifth of a second in all; then the file is in use
+/// ([`OpenError::Locked`]).
 fn patiently<T>(attempt: impl Fn() -> Result<Option<T>, OpenError>) -> Result<T, OpenError> {
     const ATTEMPTS: u32 = 10;
     for number in 0..ATTEMPTS {
@@ -188,9 +190,10 @@ fn patiently<T>(attempt: impl Fn() -> Result<Option<T>, OpenError>) -> Result<T,
     Err(OpenError::Locked)
 }
 
-/// Finds out what direct I/O demands, or that there is none, and switches it off in that case.
+/// Finds out which alignment direct I/O needs. Switches direct I/O off if the file has none.
 ///
-/// Tests can set `BUFPOOL_REFUSE_DIOALIGN` (any value but `0`) to make every file one that does not say.
+/// Tests can set `BUFPOOL_REFUSE_DIOALIGN` (any value but `0`) to treat every file as one that does not tell
+/// its alignment.
 fn settle_alignment(
     fd: BorrowedFd<'_>,
     block_device: bool,
@@ -228,7 +231,7 @@ fn told_alignment(fd: BorrowedFd<'_>) -> Result<Option<sys::DirectAlignment>, Op
         return Ok(None);
     }
     match sys::direct_alignment(fd) {
-        // A kernel or sandbox that does not know the call does not say either.
+        // A kernel or sandbox without the call tells nothing either.
         Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EINVAL | libc::EPERM)) => {
             Ok(None)
         }

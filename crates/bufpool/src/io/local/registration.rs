@@ -4,8 +4,8 @@ use std::sync::Weak;
 
 /// A file's place in the tables of files registered with rings.
 ///
-/// Rings register a file when they first meet it, and compare the serial number each time: a place
-/// that is used again for another file is never mistaken for the old one.
+/// Rings register a file when they first meet it, and compare the serial number each time. So a place that
+/// is used again for another file is never mistaken for the old one.
 pub(in crate::io) struct Registration {
     /// Index into the tables.
     pub(in crate::io) place: u32,
