@@ -9,10 +9,10 @@
 //! * A device has files by name. That a name was made or removed is durable once its **folder**, the path
 //!   without its last part, is synced. The pool syncs the folder when it opens a file that may be new and
 //!   when it removes one; that is a call as any other sync. Folders need not be made.
-//! * Every attempt to read, write, sync or allocate is a **call**; calls are numbered from 1, over the
-//!   device and per kind of operation. A [`SimFault`] says what happens to one of them.
-//! * A write is **synced** when a sync of its file succeeds that began after the write was completed.
-//!   The same holds for a change of length (allocation, truncation, a write past the end).
+//! * Every attempt to read, write, sync or allocate is a **call**. Calls are numbered from 1, over the whole
+//!   device and for each kind of operation. A [`SimFault`] says what happens to one of them.
+//! * A write is **synced** when a sync of its file succeeds that began after the write was completed. The
+//!   same holds for a change of length (allocation, truncation, a write past the end).
 //! * After a power cut, **what survives is what was synced plus any subset of what was not**: of each
 //!   unsynced write any subset of its sectors (512 bytes by default, [`SimDevice::set_sector_bytes`]), so
 //!   writes are torn and, among each other, reordered; of the changes of length, and of the changes of each
@@ -21,7 +21,7 @@
 //!   a run that makes the same calls sees the same results. A batch is executed in a random order.
 //!
 //! * A sync that fails with [`SimFailure::Lost`] forgets what it was to make durable, and reads do not show
-//!   it.
+//!   that.
 //!
 //! Time passes only if [`SimDevice::set_latency`] says so.
 //!
@@ -111,7 +111,8 @@ impl SimDevice {
         self.state.lock().latency = (!most.is_zero()).then_some((least, most.max(least)));
     }
 
-    /// Limits the sum of the files' lengths: more is ENOSPC. Default: no limit.
+    /// Limits the sum of the files' lengths, in bytes; a call that would exceed it fails with ENOSPC.
+    /// Default: no limit.
     pub fn set_capacity_bytes(&self, bytes: u64) {
         self.state.lock().capacity_bytes = Some(bytes);
     }
@@ -122,12 +123,12 @@ impl SimDevice {
         self.state.lock().sector_bytes = bytes.max(1);
     }
 
-    /// Lets a call to come fail.
+    /// Makes a later call fail.
     pub fn fail(&self, fault: SimFault) {
         self.state.lock().faults.push(fault);
     }
 
-    /// Lets calls to come succeed that were to [`fail`](Self::fail).
+    /// Forgets all faults that were set with [`fail`](Self::fail).
     pub fn forget_faults(&self) {
         self.state.lock().faults.clear();
     }
@@ -142,8 +143,8 @@ impl SimDevice {
         self.state.lock().calls.values().sum()
     }
 
-    /// Cuts the power during call number `call` (of all kinds, from 1): it fails with EIO, a write after
-    /// it may have been written in part, and everything later fails with EIO.
+    /// Cuts the power during call number `call` (of all kinds, from 1). That call and all later ones fail
+    /// with EIO. If it is a write, any subset of its sectors may have been written.
     pub fn cut_power_at(&self, call: u64) {
         self.state.lock().power_cut_at = Some(call);
     }

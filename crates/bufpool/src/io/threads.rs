@@ -1,8 +1,8 @@
 //! The `threads` backend: positioned reads and writes on a few threads.
 //!
-//! For kernels and containers that refuse io_uring. One operation that is waited for is done by the
-//! caller; anything else goes through one queue to at most `threads_max` threads, started when they
-//! are first needed. So the depth that a device sees is the number of threads.
+//! For kernels and containers that refuse io_uring. A single operation that is waited for is done by the
+//! caller. All others go through one queue to at most `threads_max` threads, which are started when they are
+//! first needed. So the device sees at most that many operations at a time, besides those of callers.
 
 use std::collections::VecDeque;
 use std::ptr::NonNull;
@@ -43,7 +43,8 @@ struct WorkerPool {
 }
 
 struct WorkQueues {
-    /// Everything but reads of tenants, which comes first: there is never much of it at once.
+    /// All requests but reads of tenants. They are done before such reads, because there are never many of
+    /// them.
     queue: VecDeque<Request>,
     reads: FairQueue<Request>,
     /// Requests that have ever been queued.
@@ -57,7 +58,7 @@ struct WorkQueues {
 }
 
 impl Threads {
-    /// A backend with the number of threads (at least 1) of `options`. `steps_down` goes into its report.
+    /// A backend with at most `options.threads_max` threads (at least 1). `steps_down` goes into its report.
     pub(crate) fn new(options: &IoOptions, steps_down: Vec<String>) -> Self {
         let state = WorkQueues {
             queue: VecDeque::new(),
@@ -78,7 +79,7 @@ impl Threads {
         Self { shared: Arc::new(shared), steps_down }
     }
 
-    /// How many requests have ever been left to its threads.
+    /// How many requests have ever been queued for its threads.
     pub(super) fn queued(&self) -> u64 {
         self.shared.state.lock().queued
     }
@@ -144,7 +145,7 @@ impl Backend for Threads {
 }
 
 impl WorkerPool {
-    /// Takes out of `requests` what is not for a local file, and leaves it to its source.
+    /// Takes the requests that are not for local files out of `requests`, and leaves them to their sources.
     fn begin_elsewhere(&self, requests: &mut Vec<Request>) {
         let others = requests.extract_if(.., |request| LocalFile::of(&*request.source).is_none());
         others.for_each(|request| self.elsewhere.begin(request));
@@ -179,7 +180,7 @@ impl WorkerPool {
         if !state.workers.is_empty() {
             self.work.notify_one();
         } else {
-            // Not one thread to be had: slow beats stuck.
+            // No thread could be started, so the caller does the work itself: slow is better than stuck.
             while self.execute_next(state) {}
         }
     }
@@ -207,7 +208,7 @@ impl WorkerPool {
         true
     }
 
-    /// Does a request that was begun, unlocked.
+    /// Does a request that was begun, without the lock meanwhile.
     fn execute(&self, state: &mut MutexGuard<'_, WorkQueues>, request: Request) {
         let reader = request.tenant;
         MutexGuard::unlocked(state, || match LocalFile::of(&*request.source) {
@@ -228,7 +229,7 @@ impl WorkerPool {
 }
 
 impl WorkQueues {
-    /// Begins a request that was not queued, if it need not be.
+    /// Begins a request that was not queued. False if it has to be queued.
     fn begin(&mut self, request: &Request) -> bool {
         let begins = request.tenant.is_none_or(|tenant| self.reads.start(tenant, 1) == 1);
         self.running += usize::from(begins);

@@ -33,7 +33,7 @@ fn run_transfer(file: &LocalFile, action: &Action) -> Result<(), IoError> {
     }
 }
 
-/// One system call for what is left after `done` bytes. `pieces` is scratch space.
+/// One system call for the rest of `action` after `done` bytes. `pieces` is scratch space.
 fn attempt(file: &LocalFile, action: &Action, done: usize, pieces: &mut Vec<Buffer>) -> io::Result<usize> {
     match action {
         Action::Read { offset, buffers } => {

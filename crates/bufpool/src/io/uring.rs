@@ -10,11 +10,11 @@
 //! | those of a flush ([`Backend::leased_lane`]) | the caller, on a ring leased until the flush is over |
 //! | not waited for ([`Backend::submit`]) | the I/O thread, on a ring of its own ([`driver`]) |
 //!
-//! A thread never returns to its own work with operations in a ring that it submitted itself. It could
-//! make others wait if it did: the kernel completes an operation in the context of the task that
-//! submitted it, and that task may be asleep in a file system or stopped; and it would have its own
-//! system calls interrupted (`epoll_wait` with EINTR). So operations that outlive the call belong to the
-//! I/O thread, whose ring can then use SINGLE_ISSUER, DEFER_TASKRUN and COOP_TASKRUN.
+//! A thread never returns to its own work while a ring has operations that it submitted itself. Otherwise
+//! others might wait: the kernel completes an operation in the context of the task that submitted it, and
+//! that task may be asleep in a file system or stopped. The task's own system calls would be interrupted as
+//! well (`epoll_wait` with EINTR). So operations that outlive the call belong to the I/O thread, whose ring
+//! can then use SINGLE_ISSUER, DEFER_TASKRUN and COOP_TASKRUN.
 //!
 //! A leased ring is its holder's alone, so there is no lock around submission or reaping, and no
 //! thread has to be woken because another reaped its completion. Rings are made when first needed, at
@@ -64,10 +64,10 @@ use super::threads::Threads;
 use super::{elsewhere, transfer};
 use crate::sys;
 
-/// A leased ring is filled up again when this part of it is done.
+/// A leased ring is filled up again when one of this many equal parts of its operations is done.
 const REFILLS: usize = 8;
-/// Operations that are kept prepared for a leased ring, but no more than it takes: small rings come back from
-/// the device as a whole.
+/// Operations that are kept prepared for a leased ring, but no more than the ring takes: the operations of
+/// small rings come back from the device all together.
 const STOCK_MIN: usize = 16;
 
 /// Most rings that are leased at the same time.
@@ -80,16 +80,16 @@ pub(crate) struct Uring {
     notes: Mutex<Notes>,
 }
 
-/// What registered files refer back to.
+/// What the places of registered files refer back to.
 struct Rings {
     driver: Driver,
     leases: Mutex<Leases>,
     /// No ring is leased.
     all_returned: Condvar,
-    /// Does what rings cannot.
+    /// Does the operations that rings cannot do.
     helper: Arc<Threads>,
     region: OnceLock<Region>,
-    /// Places of registered files that nobody has.
+    /// Free places in the tables of registered files.
     places: Mutex<Vec<u32>>,
     serials: AtomicU64,
     /// Calls of io_uring_enter on all rings.
@@ -112,8 +112,7 @@ impl Uring {
     /// Starts the I/O thread and its ring.
     ///
     /// # Errors
-    ///
-    /// Why there can be no ring.
+    /// The reason why no ring can be made.
     pub(crate) fn new(options: &IoOptions) -> io::Result<Self> {
         let helper = Arc::new(Threads::new(options, Vec::new()));
         let calls = Arc::default();
@@ -183,14 +182,15 @@ impl Backend for Uring {
 
     fn stream(&self, feed: &mut dyn Feed, group: &Group) {
         let mut requests = Vec::new();
-        // The second is asked for only to know whether the first is alone.
+        // The second request is asked for only to see whether the first is the only one.
         let several = feed.prepare(&mut requests) && (requests.len() > 1 || feed.prepare(&mut requests));
         let lease = if several { Lease::take(&self.shared, &self.options) } else { None };
         match lease {
             Some(mut lease) => {
                 lease.run(&mut requests, feed);
                 drop(lease);
-                // What queued for its tenant's turn, or was refused by the ring.
+                // Waits for reads that queued for their tenant's turn, and for operations that the ring
+                // refused.
                 group.wait();
             }
             None => {
@@ -206,7 +206,7 @@ impl Backend for Uring {
         let driver = shared.driver.ring_fd();
         let mut ring = setup::lane_ring(&self.options, driver, &shared.calls).ok()?;
         if let Some(&region) = shared.region.get() {
-            // Without it this ring only costs a little more.
+            // A failure is ignored: without the registration this ring only costs a little more.
             let _ = ring.register_region(region, Some(driver));
         }
         Some(Box::new(RingLane::new(shared, ring)))
@@ -235,7 +235,7 @@ impl Backend for Uring {
             }
         }
         self.shared.driver.drain();
-        // Last, because the others hand it what their rings refuse, or leave to its source.
+        // Last, because the others hand it the operations that rings refuse, and requests for other sources.
         self.shared.helper.drain();
     }
 
@@ -261,7 +261,7 @@ impl std::fmt::Debug for Uring {
 }
 
 impl Rings {
-    /// Does a request that has its turn.
+    /// Does a request whose turn it is, in the calling thread if it is for a local file.
     fn execute(&self, request: Request) {
         let reader = request.tenant;
         match LocalFile::of(&*request.source) {
@@ -299,7 +299,7 @@ struct Lease {
 }
 
 impl Lease {
-    /// A ring from the shelf, or a new one. `None` if all are out or the kernel makes no more.
+    /// An idle ring, or a new one. `None` if all are leased or the kernel makes no more.
     fn take(shared: &Arc<Rings>, options: &IoOptions) -> Option<Self> {
         let lease = |ring| Self { shared: Arc::clone(shared), ring };
         let first = {
@@ -315,11 +315,11 @@ impl Lease {
             leases.out += 1;
             leases.first
         };
-        // Made unlocked; dropping the lease takes back the numbers if this fails.
+        // Made without the lock. If this fails, dropping the lease corrects the numbers.
         let mut lease = lease(None);
         let mut ring = setup::lease_ring(options, shared.driver.ring_fd(), &shared.calls).ok()?;
         if let Some(&region) = shared.region.get() {
-            // Without it this ring only costs a little more.
+            // A failure is ignored: without the registration this ring only costs a little more.
             let _ = ring.register_region(region, first);
         }
         shared.leases.lock().first.get_or_insert(ring.fd());
@@ -329,11 +329,11 @@ impl Lease {
 
     /// Does all `requests` and what `feed` adds to them, completing each as it is done.
     ///
-    /// While more are waiting than the ring takes, it is filled up again when an eighth is done, so the
-    /// device stays busy for a system call or two every few operations. What can be done while the device
-    /// works comes after that: taking in what is done, and preparing enough to fill up again. At the end it
-    /// waits for half of what is left each time: pages that others may wait for are not held back until the
-    /// last is there.
+    /// While more operations wait than the ring takes, it is filled up again when an eighth is done. So the
+    /// device stays busy at the cost of one or two system calls for every few operations. Work that can
+    /// overlap with the device comes after that: taking in results, and preparing enough to fill up again.
+    /// When nothing is left to start, each wait is for half of the operations in flight: pages that others
+    /// may wait for are not held back until the last one is there.
     fn run(&mut self, requests: &mut Vec<Request>, feed: &mut dyn Feed) {
         let (shared, Some(ring)) = (&*self.shared, &mut self.ring) else { return };
         let stock = ring.slots().div_ceil(REFILLS).max(ring.slots().min(STOCK_MIN));
@@ -368,16 +368,16 @@ impl AsMut<Ring> for Lease {
     }
 }
 
-/// A ring that one thread has for itself: for good, and then it registers no files, which would keep closed
-/// ones open; or by a [`Lease`].
+/// A ring that one thread has for itself. Either it has the ring for good; then the ring registers no files,
+/// because that would keep closed files open. Or it has the ring by a [`Lease`].
 struct RingLane<R> {
     shared: Arc<Rings>,
     ring: R,
-    /// What the ring had no room for.
+    /// Requests for which the ring had no room.
     waiting: VecDeque<Request>,
-    /// What is done and not completed.
+    /// Operations that are done and not completed.
     done: VecDeque<Outcome>,
-    /// What just came out of the ring.
+    /// Operations that just came out of the ring; scratch space.
     outcomes: Vec<Outcome>,
 }
 
@@ -395,7 +395,7 @@ impl<R: AsMut<Ring>> Lane for RingLane<R> {
         if in_flight == 0 {
             return false;
         }
-        // A system call for every few operations, if there are many.
+        // Waits for a part of many operations, so that one system call serves several of them.
         self.take_in(in_flight.div_ceil(REFILLS));
         self.start();
         true
@@ -412,7 +412,7 @@ impl<R: AsMut<Ring>> RingLane<R> {
         Self { shared, ring, waiting: VecDeque::new(), done: VecDeque::new(), outcomes: Vec::new() }
     }
 
-    /// Starts what waits. Afterwards nothing waits, or the ring is full.
+    /// Starts waiting requests, until none waits or the ring is full.
     fn start(&mut self) {
         while self.ring.as_mut().has_room() && !self.waiting.is_empty() {
             fill(self.ring.as_mut(), usize::MAX, &mut self.waiting, &self.shared);
@@ -455,8 +455,9 @@ fn complete_one(outcome: Outcome, shared: &Rings) {
     }
 }
 
-/// Starts what the ring has room for. A device with nothing to do gets the first part at once: many come back
-/// from it together, and it would wait until the kernel has taken all of the next.
+/// Starts what the ring has room for. An idle device gets a first part at once: operations in flight tend to
+/// come back all together, and the device would otherwise wait until the kernel has taken the whole next
+/// batch.
 fn refill(ring: &mut Ring, waiting: &mut VecDeque<Request>, shared: &Rings) {
     if ring.in_flight() == 0 && waiting.len() > 1 {
         fill(ring, ring.slots().div_ceil(REFILLS), waiting, shared);
@@ -465,8 +466,8 @@ fn refill(ring: &mut Ring, waiting: &mut VecDeque<Request>, shared: &Rings) {
     fill(ring, usize::MAX, waiting, shared);
 }
 
-/// Starts what the ring has room for, at most `most`. What it does not take goes to the helper, and the rest
-/// to the I/O thread as soon as reads have to wait for their tenant's turn.
+/// Starts at most `most` operations, as far as the ring has room. Operations that the ring cannot do go to
+/// the helper. As soon as a read has to wait for its tenant's turn, all that is left goes to the I/O thread.
 fn fill(ring: &mut Ring, most: usize, waiting: &mut VecDeque<Request>, shared: &Rings) {
     let mut left = most;
     while let room = ring.room().min(left)
@@ -492,7 +493,7 @@ fn fill(ring: &mut Ring, most: usize, waiting: &mut VecDeque<Request>, shared: &
 impl Drop for Lease {
     fn drop(&mut self) {
         if let Some(ring) = &mut self.ring {
-            // Only on the way out of a panic.
+            // Operations are in flight here only after a panic.
             let mut outcomes = Vec::new();
             while ring.in_flight() > 0 {
                 advance(ring, 1, &mut outcomes, &self.shared);

@@ -19,8 +19,8 @@ use crate::io::request::{Action, Request, SourceRef};
 
 /// The backend on a [`SimDevice`].
 ///
-/// Effects happen when a request is submitted, in the submitting thread. Results of requests that
-/// nobody waits for are told by a thread of the device, after their latency.
+/// Effects happen when a request is submitted, in the submitting thread. The results of requests that are
+/// not waited for are told by a thread of the device, after their latency.
 pub(crate) struct Sim {
     device: SimDevice,
     teller: Arc<Teller>,
@@ -56,8 +56,7 @@ impl Sim {
         Self { device: device.clone(), teller, elsewhere: Arc::default(), thread: Mutex::new(None) }
     }
 
-    /// Executes a batch in a random order; but for what is not for files of a device, which is left to its
-    /// source.
+    /// Executes a batch in a random order. Requests for files of no device are left to their sources.
     fn execute_all(&self, requests: &mut Vec<Request>) -> Vec<Untold> {
         self.device.state.lock().random.shuffle(requests);
         let mut done = Vec::new();
@@ -81,7 +80,7 @@ impl Sim {
 }
 
 impl Teller {
-    /// Tells results, the ones with the least latency first among those that are there.
+    /// Tells results, those with the least latency first among the ones that are there.
     fn run(&self) {
         let mut state = self.state.lock();
         loop {
@@ -134,7 +133,7 @@ impl Backend for Sim {
 
     fn submit_and_wait(&self, requests: &mut Vec<Request>, group: &Group) {
         let done = self.execute_all(requests);
-        // They overlap, so together they take as long as the slowest.
+        // The operations overlap, so together they take as long as the slowest.
         std::thread::sleep(done.iter().map(|done| done.executed.latency).max().unwrap_or_default());
         done.into_iter().for_each(Untold::tell);
         group.wait();

@@ -9,7 +9,7 @@ pub(super) struct FileState {
     pub(super) now: Vec<u8>,
     pub(super) durable: Vec<u8>,
     pub(super) unsynced: Vec<Event>,
-    /// Some of `now` is neither durable nor unsynced.
+    /// A sync that failed has lost changes: `now` shows some that are neither durable nor unsynced.
     pub(super) has_lost: bool,
     /// Open for writing once, or for reading any number of times.
     pub(super) writers: u32,
@@ -70,8 +70,8 @@ impl FileState {
         });
     }
 
-    /// What was completed is on the device in part, and the rest never will be. A change of length is not
-    /// lost: it is the file system's.
+    /// Completed writes reach the device in part, and their rest never will. Changes of length are not lost,
+    /// because they are the file system's.
     pub(super) fn lose(&mut self, random: &mut Random, sector_bytes: usize) {
         let Self { durable, unsynced, has_lost, .. } = self;
         unsynced.retain(|event| match &event.change {
@@ -87,7 +87,7 @@ impl FileState {
         });
     }
 
-    /// What was lost reads as the device has it.
+    /// Makes lost changes visible: the file reads as the device has it, with later changes applied.
     pub(super) fn drop_cache(&mut self) {
         if std::mem::take(&mut self.has_lost) {
             self.now.clone_from(&self.durable);
@@ -120,7 +120,8 @@ impl FileState {
     }
 }
 
-/// Writes `bytes` at `offset`: all sectors, none, or a random half of them, each with the same chance.
+/// Writes `bytes` at `offset`: all sectors, no sector, or a random half of them, each of the three with the
+/// same chance.
 pub(super) fn overwrite_some_sectors(
     contents: &mut [u8],
     offset: usize,

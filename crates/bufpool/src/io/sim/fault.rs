@@ -7,9 +7,9 @@ use crate::io::error::IoOperation;
 pub struct SimFault {
     /// The kind of call.
     pub operation: IoOperation,
-    /// Its ordinal among such calls, from 1, counted from the making of the device.
+    /// Its number among calls of this kind, from 1, counted since the device was made.
     pub nth: u64,
-    /// What becomes of it.
+    /// How it fails.
     pub failure: SimFailure,
 }
 
@@ -26,9 +26,9 @@ pub enum SimFailure {
     Short(usize),
     /// EIO, after a random subset of the sectors of a write has been written. As `Io` for other calls.
     Torn,
-    /// EIO of a sync that loses what it was to make durable, as Linux does with a buffered file: any part of
-    /// it is on the device, no later sync writes the rest, and until the cache of the file is dropped, as
-    /// [`File::reopen`](crate::File::reopen) does, all of it reads as it was written. As `Io` for other
-    /// calls.
+    /// EIO of a sync that loses what it was to make durable, as Linux does with a buffered file. Any part of
+    /// that is on the device, and no later sync writes the rest. Reads show all of it as it was written
+    /// until the cache of the file is dropped, as [`File::reopen`](crate::File::reopen) does. As `Io` for
+    /// other calls.
     Lost,
 }

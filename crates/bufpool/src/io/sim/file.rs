@@ -92,12 +92,13 @@ impl SimFile {
         }
     }
 
-    /// The caller of an action is told that it is over.
+    /// Notes that the caller has been told of the end of an action, so that later syncs cover its changes.
     pub(super) fn mark_completed(&self, events: &[u64]) {
         self.device.state.lock().mark_completed(self.number, events);
     }
 
-    /// For a backend that does not know the device: at once, in the calling thread, and without latency.
+    /// Executes an action for a backend that does not know the device: at once, in the calling thread,
+    /// without latency.
     fn run(&self, action: &Action, done: Done) {
         let Executed { result, events, latency: _ } = self.execute(action);
         self.mark_completed(&events);
@@ -116,7 +117,7 @@ impl Source for SimFile {
             writable: !self.read_only,
             fixed_length: false,
             run_bytes: RUN_BYTES,
-            // It executes what it gets at once; the most that options allow.
+            // The largest number that options allow, because requests are executed at once.
             requests_in_flight: 4096,
             alignment: Alignment { memory_bytes: bytes, offset_bytes: bytes },
         }
@@ -192,7 +193,7 @@ impl Entry for SimFile {
 /// An action that is done, and whose caller has not been told.
 pub(super) struct Executed {
     pub(super) result: Result<(), IoError>,
-    /// What its caller's being told makes a sync cover.
+    /// Changes that a sync covers once the caller has been told.
     pub(super) events: Vec<u64>,
     pub(super) latency: Duration,
 }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use super::random::Random;
 
-/// Which file each name means: now, when its folder was last synced, and what happened in between, in order;
-/// none where it was removed.
+/// Which file each name means: now, when its folder was last synced, and the changes in between, in order.
+/// In a change, none means that the name was removed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names {
     pub(super) now: BTreeMap<PathBuf, u64>,
@@ -27,7 +27,7 @@ impl Names {
         set(&mut self.durable, path, self.now.get(path).copied());
     }
 
-    /// Makes durable what happened in a folder. Returns the files that lost a name by that.
+    /// Makes the changes of names in a folder durable. Returns the files that lost a durable name.
     pub(super) fn sync_folder(&mut self, folder: Option<&Path>) -> Vec<u64> {
         let Self { durable, unsynced, .. } = self;
         let mut released = Vec::new();

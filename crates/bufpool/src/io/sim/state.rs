@@ -1,4 +1,4 @@
-//! What a device has and has been told, and what each call does to it.
+//! What a device contains, which faults are set, and what each call does.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;

@@ -1,8 +1,8 @@
-//! The I/O thread: owner of a ring, for operations that nobody waits for in the library.
+//! The I/O thread: owner of a ring, for operations that no call waits for.
 //!
-//! Users leave requests in an inbox and go their way. The thread sleeps in `io_uring_enter`, where an
-//! eventfd wakes it when the inbox gets something; a user writes the eventfd only if the thread said,
-//! under the inbox's lock, that it is going to sleep.
+//! Other threads leave requests in an inbox and return. The I/O thread sleeps in `io_uring_enter`, where an
+//! eventfd wakes it when the inbox gets something. A thread writes the eventfd only if the I/O thread has
+//! said, under the inbox's lock, that it is going to sleep.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -26,7 +26,7 @@ use super::ring::{Outcome, Region, Ring};
 use super::setup::{self, Notes};
 use crate::sys;
 
-/// The completion of a transfer this long may take a while, and begin another.
+/// From this length on, the completion of a transfer may take a while, and may begin another transfer.
 const LONG_BYTES: u64 = 64 << 10;
 
 /// A handle to the I/O thread. Dropping it finishes what was submitted, then ends the thread.
@@ -41,13 +41,13 @@ struct DriverQueues {
     /// Reads of tenants: those in flight on any ring or by a system call, and those that wait for this thread
     /// to start them. Locked after `inbox`, if both.
     reads: Mutex<FairQueue<Request>>,
-    /// Wakes the thread where it cannot wait in the kernel (a ring that polls).
+    /// Wakes the thread if it cannot sleep in the kernel, because its ring polls.
     work: Condvar,
-    /// Nothing submitted is unfinished.
+    /// Nothing that was submitted is unfinished.
     idle: Condvar,
     /// Wakes the thread in the kernel.
     eventfd: File,
-    /// Does what the ring cannot.
+    /// Does the operations that the ring cannot do.
     helper: Arc<Threads>,
 }
 
@@ -64,7 +64,7 @@ struct Inbox {
     closing: bool,
 }
 
-/// What only the owner of the ring may do with it (SINGLE_ISSUER).
+/// Operations on the ring that only its owner may do (SINGLE_ISSUER).
 enum Command {
     RegisterRegion(Region, mpsc::Sender<io::Result<bool>>),
     ForgetFile(u32),
@@ -129,13 +129,13 @@ impl Driver {
         self.shared.reads.lock().add_source(capabilities);
     }
 
-    /// Starts up to `count` reads of `tenant`, wherever they are done; returns how many. The others have to
-    /// be submitted.
+    /// Starts up to `count` reads of `tenant`, whoever does them; returns how many. The others have to be
+    /// submitted.
     pub(super) fn start_reads(&self, tenant: TenantId, count: usize) -> usize {
         self.shared.reads.lock().start(tenant, count)
     }
 
-    /// As [`Driver::start_reads`] for one request, which always starts if it is no tenant's read.
+    /// As [`Driver::start_reads`] for one request. A request that is no tenant's read always starts.
     pub(super) fn begin(&self, request: &Request) -> bool {
         request.tenant.is_none_or(|tenant| self.start_reads(tenant, 1) == 1)
     }
@@ -153,19 +153,19 @@ impl Driver {
         }
     }
 
-    /// What came out of another ring is over.
+    /// The reads among `outcomes`, which came out of another ring, are over.
     pub(super) fn finish_all(&self, outcomes: &[Outcome]) {
         if finish_all(&mut self.shared.reads.lock(), outcomes) {
             self.leave(|inbox| inbox.has_turn = true);
         }
     }
 
-    /// What a report says of the turns.
+    /// What a report says of tenants' turns.
     pub(super) fn turns(&self) -> String {
         self.shared.reads.lock().feature()
     }
 
-    /// Registers memory with the driver's ring. Returns whether that goes for transfers of several buffers,
+    /// Registers memory with the driver's ring. Returns whether transfers of several buffers can use it,
     /// too.
     pub(super) fn register_region(&self, region: Region) -> io::Result<bool> {
         let (tell, told) = mpsc::channel();
@@ -216,10 +216,10 @@ impl Drop for Driver {
 struct Loop {
     ring: Ring,
     shared: Arc<DriverQueues>,
-    /// Taken from the inbox, waiting for room in the ring; all but reads of tenants. It comes first, and
-    /// there is never much of it: writers wait for what they submit.
+    /// Requests taken from the inbox that wait for room in the ring; all but reads of tenants. They are
+    /// started before such reads. There are never many of them, because writers wait for what they submit.
     backlog: VecDeque<Request>,
-    /// About to be started.
+    /// Requests about to be started; scratch space.
     next: Vec<Request>,
     outcomes: Vec<Outcome>,
 }
@@ -228,8 +228,8 @@ impl Loop {
     fn run(mut self) {
         loop {
             let closing = self.take_inbox();
-            // A request that is refused leaves its room to one that waits. Both are seen to before the thread
-            // sleeps, because no answer of the ring will wake it for them.
+            // A request that the ring refuses leaves its room to a waiting one. Refusals are handled before
+            // the thread sleeps, because no answer of the ring would wake it for them.
             while let refused = self.fill_ring()
                 && refused > 0
             {
@@ -266,7 +266,7 @@ impl Loop {
         closing
     }
 
-    /// Lines up what came in.
+    /// Queues requests from the inbox.
     fn queue(&mut self, requests: VecDeque<Request>) {
         if requests.is_empty() {
             return;
@@ -284,7 +284,7 @@ impl Loop {
         self.backlog.is_empty() && self.shared.reads.lock().queued() == 0
     }
 
-    /// Starts what there is room for and whose turn it is. Returns how many requests went to the helper
+    /// Starts requests whose turn it is, as far as there is room. Returns how many went to the helper
     /// instead.
     fn fill_ring(&mut self) -> usize {
         let room = self.ring.room();
@@ -331,7 +331,7 @@ impl Loop {
     /// Completes what came out of the ring. Returns how many requests that were.
     fn complete(&mut self) -> usize {
         let mut count = self.outcomes.len();
-        // Before the completions, which may submit the next read.
+        // The slots are given back before the completions run, because these may submit the next read.
         finish_all(&mut self.shared.reads.lock(), &self.outcomes);
         let mut outcomes = std::mem::take(&mut self.outcomes);
         let mut left = outcomes.len();
@@ -352,8 +352,8 @@ impl Loop {
         count
     }
 
-    /// Starts what a completion has submitted, before the next one is told, so that the device does not wait
-    /// for all of them. Returns how many requests went to the helper instead.
+    /// Starts requests that a completion has submitted, before the next completion runs, so that the device
+    /// does not wait for all of them. Returns how many went to the helper instead.
     fn start_what_came(&mut self) -> usize {
         let requests = std::mem::take(&mut self.shared.inbox.lock().requests);
         if requests.is_empty() {
@@ -376,7 +376,7 @@ impl Loop {
     }
 }
 
-/// Gives back the slots of what is over. True if reads wait for them.
+/// Gives back the slots of reads that are over. True if reads wait for slots.
 fn finish_all(reads: &mut FairQueue<Request>, outcomes: &[Outcome]) -> bool {
     let readers = outcomes.iter().filter_map(|outcome| outcome.request().tenant);
     readers.for_each(|tenant| reads.finish(tenant, 1));

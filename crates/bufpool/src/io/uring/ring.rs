@@ -85,14 +85,14 @@ impl Region {
 #[derive(Default)]
 struct Slot {
     request: Option<Request>,
-    /// The request's file, as long as that is in the slot.
+    /// The request's file, as long as the request is in the slot.
     target: Target,
     /// Where the file ends.
     end: End,
     progress: Progress,
     generation: u32,
-    /// What a vectored entry points at; stays put while the entry is in flight, because nothing touches
-    /// it until the answer is seen.
+    /// The pieces that a vectored entry points to. They stay in place while the entry is in flight, because
+    /// nothing touches them until the answer is seen.
     pieces: Vec<Buffer>,
 }
 
@@ -142,7 +142,7 @@ struct Wake {
     armed: bool,
 }
 
-/// How long a thread leaves the kernel alone that could not take a submission.
+/// How long a thread pauses after the kernel could not take a submission.
 const SHORTAGE_PAUSE: Duration = Duration::from_micros(100);
 
 /// The answer to the read of the eventfd; no slot has this number.
@@ -192,8 +192,9 @@ impl Ring {
         !self.free.is_empty()
     }
 
-    /// Registers `region`, so that buffers within it cost the kernel less. Shares the registration of the
-    /// ring `like`, if given and possible. Returns whether that goes for transfers of several buffers, too.
+    /// Registers `region`, so that transfers of buffers within it cost the kernel less. Shares the
+    /// registration of the ring `like`, if given and possible. Returns whether transfers of several buffers
+    /// can use it, too.
     pub(super) fn register_region(&mut self, region: Region, like: Option<RawFd>) -> io::Result<bool> {
         let submitter = self.ring.submitter();
         let shared = like.is_some_and(|fd| submitter.register_buffers_clone(fd).is_ok());
@@ -225,14 +226,14 @@ impl Ring {
         }
     }
 
-    /// Asks for an answer to [`Ring::enter`] when `eventfd` is written. Asks again by itself.
+    /// Makes [`Ring::enter`] return when `eventfd` is written, now and after each such answer.
     pub(super) fn listen(&mut self, eventfd: RawFd) {
         assert!(self.slots.len() < self.ring.params().sq_entries() as usize, "invariant 2");
         self.wake = Some(Wake { eventfd, count: Box::new(0), armed: false });
     }
 
-    /// True if a ring can do `action` on `file`. Allocations undo themselves when they fail, which takes
-    /// several system calls; a ring that polls does nothing but direct transfers.
+    /// True if a ring can do `action` on `file`. Allocations are left out, because undoing a failed one
+    /// takes several system calls. A ring that polls does only direct transfers.
     fn takes(&self, file: &LocalFile, action: &Action) -> bool {
         match action {
             Action::Read { .. } | Action::Write { .. } => !self.polls() || file.is_direct(),
@@ -246,8 +247,8 @@ impl Ring {
         self.ring.params().is_setup_iopoll()
     }
 
-    /// Prepares `request` for the next [`Ring::enter`]. There must be room. Gives back what a ring cannot do:
-    /// all but transfers and syncs of local files.
+    /// Prepares `request` for the next [`Ring::enter`]. There must be room. Gives the request back if a ring
+    /// cannot do it: rings do transfers and syncs of local files only.
     pub(super) fn start(&mut self, request: Request) -> Result<(), Request> {
         let file = LocalFile::of(&*request.source).filter(|file| self.takes(file, &request.action));
         let Some(file) = file else { return Err(request) };
@@ -296,8 +297,8 @@ impl Ring {
         }
     }
 
-    /// How this ring names `file`, registering it first if it has a place. The same as long as the file is
-    /// open.
+    /// How this ring names `file`, which is registered first if it has a place. Does not change as long as
+    /// the file is open.
     fn target_of(&mut self, file: &LocalFile) -> Target {
         self.place_of(file).map_or(Target::Descriptor(file.fd().as_raw_fd()), Target::Registered)
     }
@@ -323,8 +324,8 @@ impl Ring {
         match self.ring.submit_and_wait(wanted) {
             Ok(_) => Ok(()),
             Err(error) if error.raw_os_error() == Some(libc::EINTR) => Ok(()),
-            // The kernel is short of something. What it did not take stays in the queue, and the caller
-            // takes the answers that are there before it comes back.
+            // The kernel is short of resources. Entries that it did not take stay in the queue, and the
+            // caller takes the answers that are there before it enters again.
             Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EBUSY)) => {
                 std::thread::sleep(SHORTAGE_PAUSE);
                 Ok(())
@@ -333,8 +334,8 @@ impl Ring {
         }
     }
 
-    /// Gives prepared operations, if there are any, to the kernel. What it does not take goes with the next
-    /// [`Ring::enter`].
+    /// Gives prepared operations, if there are any, to the kernel. Those that it does not take go with the
+    /// next [`Ring::enter`].
     pub(super) fn submit(&mut self) {
         if !self.ring.submission().is_empty() {
             let _ = self.enter(0);
@@ -351,8 +352,8 @@ impl Ring {
         unsafe { self.push_entry(&entry) }
     }
 
-    /// Takes all answers that are there. Operations that are not through go on by themselves, with the
-    /// next [`Ring::enter`]; the others come out. Returns whether the eventfd was written.
+    /// Takes all answers that are there. Unfinished operations are pushed again and go on with the next
+    /// [`Ring::enter`]; finished ones are added to `out`. Returns whether the eventfd was written.
     pub(super) fn reap(&mut self, out: &mut Vec<Outcome>) -> bool {
         let mut answers = std::mem::take(&mut self.answers);
         answers.extend(self.ring.completion().map(|answer| (answer.user_data(), answer.result())));
@@ -374,7 +375,7 @@ impl Ring {
     fn take_answer(&mut self, user_data: u64, result: i32) -> Option<Outcome> {
         let (index, generation) = (user_data as u32, (user_data >> 32) as u32);
         let slot = self.slots.get_mut(index as usize)?;
-        // Invariant 4: an answer to a question that nobody asks any more is nobody's.
+        // Invariant 4: the answer may be to an earlier use of the slot.
         let request = slot.request.as_ref().filter(|_| slot.generation == generation)?;
         let result = usize::try_from(result).map_err(|_| -result);
         match slot.progress.advance(&request.action, slot.end, result) {
@@ -383,8 +384,8 @@ impl Ring {
                 None
             }
             Next::Finished => self.release(index).map(|request| Outcome::Finished(request, Ok(()))),
-            // The kernel keeps putting us off, or has no such operation for this file: ordinary calls will
-            // do.
+            // The kernel keeps refusing for the moment, or has no such operation for this file. Ordinary
+            // system calls will do it.
             Next::Fail(Cause::NoProgress(1..) | Cause::Os(libc::EOPNOTSUPP)) => {
                 self.release(index).map(Outcome::Refused)
             }
@@ -429,7 +430,7 @@ impl Drop for Ring {
     }
 }
 
-/// What is left of an action, on its way to becoming an entry.
+/// The rest of an action, from which an entry is made.
 struct Rest<'slot> {
     done: usize,
     region: Option<Region>,
@@ -490,7 +491,7 @@ impl Rest<'_> {
         others.iter().all(|piece| region.index_of(*piece) == Some(index)).then_some(index)
     }
 
-    /// What is left, if it is one piece.
+    /// The rest, if it is one piece.
     fn single(&self, buffers: &Buffers) -> Option<Buffer> {
         let mut rest = buffers.rest(self.done);
         let first = rest.next()?;

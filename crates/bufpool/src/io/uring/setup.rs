@@ -10,7 +10,7 @@ use io_uring::{Builder, IoUring, Probe, cqueue, opcode, squeue};
 use super::super::options::IoOptions;
 use super::ring::Ring;
 
-/// What a backend has (`features`) and has not (`steps_down`), for the report.
+/// What a backend has (`features`) and lacks (`steps_down`), for the report.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Notes {
     pub(super) features: Vec<String>,
@@ -23,8 +23,8 @@ struct Flags {
     set: fn(&mut Builder),
 }
 
-/// For the I/O thread: completions are worked off only when it asks, and nobody else touches the ring
-/// (Linux 6.1); without interrupting it at least (5.19); plain.
+/// For the I/O thread, best first: completions are processed only when it asks, and no other thread touches
+/// the ring (Linux 6.1); at least it is not interrupted (5.19); no flags.
 const FOR_DRIVER: [Flags; 3] = [
     Flags {
         name: "SUBMIT_ALL|SINGLE_ISSUER|COOP_TASKRUN|DEFER_TASKRUN",
@@ -36,8 +36,8 @@ const FOR_DRIVER: [Flags; 3] = [
     PLAIN,
 ];
 
-/// For rings that go from thread to thread: the flags that bind a ring to a thread are out of the question,
-/// but the thread that holds one is in the kernel while it waits, so it need not be interrupted.
+/// For rings that move between threads. Flags that bind a ring to a thread are impossible, but the thread
+/// that holds one is in the kernel while it waits, so it need not be interrupted.
 const FOR_LEASE: [Flags; 2] = [COOPERATIVE, PLAIN];
 
 /// With a kernel thread that submits, there is no task to defer work to.
@@ -60,16 +60,16 @@ const COOPERATIVE: Flags = Flags {
 
 const PLAIN: Flags = Flags { name: "no flags", set: |_| {} };
 
-/// Most files that are registered; more are used unregistered.
+/// The most files that are registered; further files are used unregistered.
 const PLACES_MAX: u32 = 256;
 
-/// Places in the table of registered files: the kernel wants them to be below the limit on open files.
+/// Places in the table of registered files. The kernel wants no more than the limit on open files.
 pub(super) fn file_places() -> u32 {
     let limit = crate::sys::open_files_limit().unwrap_or(u64::MAX);
     u64::from(PLACES_MAX).min(limit) as u32
 }
 
-/// The I/O thread's ring, tried out. To be called in that thread.
+/// Makes the I/O thread's ring and tries it out. To be called in that thread.
 pub(super) fn driver_ring(options: &IoOptions, calls: &Arc<AtomicU64>) -> io::Result<(Ring, Notes)> {
     let ladder: &[Flags] = if options.sqpoll_idle_ms.is_some() { &FOR_SQPOLL } else { &FOR_DRIVER };
     let mut notes = Notes::default();
@@ -88,7 +88,7 @@ pub(super) fn lease_ring(options: &IoOptions, driver: RawFd, calls: &Arc<AtomicU
     let ladder: &[Flags] = if options.sqpoll_idle_ms.is_some() { &FOR_SQPOLL } else { &FOR_LEASE };
     let ring = step_down(options, ladder, Some(driver), None)?;
     let mut ring = Ring::new(ring, options.depth, calls);
-    // Without it this ring only costs a little more; the driver's ring has noted the reason.
+    // A failure is ignored: the ring only costs a little more, and the driver's ring has noted the reason.
     let _ = ring.register_file_table(file_places());
     Ok(ring)
 }
@@ -99,8 +99,8 @@ pub(super) fn lane_ring(options: &IoOptions, driver: RawFd, calls: &Arc<AtomicU6
     Ok(Ring::new(step_down(&options, &FOR_LEASE, Some(driver), None)?, options.depth, calls))
 }
 
-/// The first ring of the ladder that the kernel makes and that works. EINVAL means a flag that it does
-/// not know; any other error would be the same on every step.
+/// Makes the first ring of the ladder that the kernel accepts and that works. EINVAL means a flag that the
+/// kernel does not know; any other error would be the same on every step.
 fn step_down(
     options: &IoOptions,
     ladder: &[Flags],
