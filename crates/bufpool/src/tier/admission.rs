@@ -7,20 +7,20 @@ use bufpool_policies::{PageId, PageWorth};
 
 use crate::tier::TierAdmit;
 
-/// After a pause, this part of a second's bytes may be offered at once.
+/// A second's bytes divided by this may be offered at once after a pause.
 const BURSTS_A_SECOND: u128 = 10;
 const SECOND_NS: u128 = 1_000_000_000;
 
-/// The rule, and what it remembers.
+/// The rule of admission, with the pages that it remembers.
 pub(crate) struct Admission {
     admit: TierAdmit,
     evicted: Evicted,
     rate: Option<Rate>,
 }
 
-/// Pages that have left memory, and those of them that came back before as many others had left. Where pages
-/// leave in LRU order, one that comes back is evicted again no sooner than that: so it is noted when it
-/// comes.
+/// Pages that have left memory, and those of them that came back before as many others had left. If pages
+/// leave in LRU order, a page that comes back leaves again only after that many others. So coming back is
+/// noted at once, and the next eviction only looks it up.
 struct Evicted {
     gone: Lately,
     back: Lately,
@@ -28,18 +28,19 @@ struct Evicted {
 
 /// A set of the pages that were added last.
 struct Lately {
-    /// With the number that each was added by.
+    /// Each page with the serial number that it was added by.
     pages: HashMap<PageId, u64>,
-    /// Oldest first, with these numbers. Pages that were taken out count until they would be forgotten.
+    /// Pages with their serial numbers, oldest first. Pages that were taken out still count here until they
+    /// reach the front.
     order: VecDeque<(PageId, u64)>,
     added: u64,
     most: usize,
 }
 
-/// A bucket that fills with time.
+/// A token bucket.
 struct Rate {
     bytes_per_second: u64,
-    /// In bytes times nanoseconds a second, so that nothing is lost by rounding.
+    /// In bytes times [`SECOND_NS`], so that nothing is lost by rounding.
     level: u128,
     filled_ns: u64,
 }
@@ -53,17 +54,17 @@ impl Admission {
         Self { admit, evicted, rate }
     }
 
-    /// Whether [`comes_in`](Self::comes_in) is of interest.
+    /// Whether [`comes_in`](Self::comes_in) needs to be called.
     pub fn watches_misses(&self) -> bool {
         self.admit == TierAdmit::SecondEviction
     }
 
-    /// Whether all pages are offered, but for a limit.
+    /// Whether all pages are offered, except for a limit of bytes a second.
     pub fn is_of_all(&self) -> bool {
         self.admit == TierAdmit::All
     }
 
-    /// The page comes into memory.
+    /// Notes that the page comes into memory.
     pub fn comes_in(&mut self, page: PageId) {
         if self.evicted.gone.take(page) {
             self.evicted.back.add(page);
@@ -83,7 +84,7 @@ impl Admission {
 }
 
 impl Evicted {
-    /// Notes an eviction; whether it is the second one.
+    /// Notes an eviction. Returns whether the page had come back soon after an earlier one.
     fn note(&mut self, page: PageId) -> bool {
         let is_second = self.back.take(page);
         if !is_second {
@@ -106,7 +107,7 @@ impl Lately {
         }
         while self.order.len() > self.most {
             let (oldest, serial) = self.order.pop_front().expect("there are too many");
-            // It may have been taken, and added again since.
+            // The page may have been taken out, and added again under another number.
             if self.pages.get(&oldest) == Some(&serial) {
                 self.pages.remove(&oldest);
             }

@@ -1,4 +1,4 @@
-//! The memory in which pages travel between a pool and its tier, and what is written on them.
+//! The memory in which pages travel between a pool and its tier, and the envelope that goes with each copy.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -13,8 +13,8 @@ use crate::tier::hash::hash;
 /// What buffers are aligned to, for direct I/O.
 const ALIGNMENT: usize = 4096;
 
-/// A fixed number of buffers of a page each, on the heap and not in the pool's arena. They outlive the pool
-/// as long as a tier has one.
+/// A fixed number of buffers of one page each, on the heap and not in the pool's arena. The memory outlives
+/// the pool while a tier has a buffer.
 pub(super) struct Buffers {
     shared: Arc<Shared>,
 }
@@ -25,14 +25,14 @@ struct Shared {
     free: Mutex<Vec<Aligned>>,
 }
 
-/// Memory of which a page's bytes from `start` on are used, so that they are aligned.
+/// Memory in which a page's bytes begin at `start`, so that they are aligned.
 struct Aligned {
     memory: Box<[u8]>,
     start: usize,
 }
 
 /// A buffer that a tier fills with a page, lent by the pool. Dereferences to a page's bytes, aligned to 4
-/// KiB. Dropping it gives it back.
+/// KiB. Dropping it gives the memory back to the pool.
 pub struct TierBuffer {
     /// There until the drop.
     memory: Option<Aligned>,
@@ -46,8 +46,9 @@ pub struct TierPage {
     envelope: Envelope,
 }
 
-/// What a copy of a page says of itself. A tier keeps it with the copy, and hands both back, unchanged: the
-/// hash is of the bytes alone, so that one which is made up with another version is believed.
+/// What a copy of a page says about itself. A tier keeps it with the copy, and hands both back unchanged.
+/// The hash covers the bytes alone, so the pool would believe an envelope that is made up with another
+/// version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Envelope {
     file_tag: u64,
@@ -66,7 +67,7 @@ impl Buffers {
     /// A buffer, if one is free. What it contains is not defined.
     pub fn take(&self) -> Option<TierBuffer> {
         let mut free = self.shared.free.lock();
-        // Each buffer out holds a reference, as this one does.
+        // Each buffer that is lent holds a reference, as `self` does.
         if free.is_empty() && Arc::strong_count(&self.shared) > self.shared.buffers {
             return None;
         }
@@ -75,17 +76,17 @@ impl Buffers {
         Some(TierBuffer { memory: Some(memory), owner })
     }
 
-    /// Bytes of each.
+    /// Bytes of each buffer.
     pub fn page_bytes(&self) -> usize {
         self.shared.page_bytes
     }
 
-    /// How many are with the tier, or on their way.
+    /// How many buffers are with the tier, or on their way to or from it.
     pub fn lent(&self) -> usize {
         Arc::strong_count(&self.shared) - 1
     }
 
-    /// Bytes of all buffers that were ever needed.
+    /// Bytes of memory of all buffers that were ever needed.
     pub fn bytes(&self) -> usize {
         (self.shared.free.lock().len() + self.lent()) * (self.page_bytes() + ALIGNMENT)
     }
@@ -122,13 +123,13 @@ impl Drop for TierBuffer {
 }
 
 impl TierPage {
-    /// Of a page's contents in the form that its file has.
+    /// The page in `buffer`, whose bytes are those that its file has.
     pub(super) fn new(buffer: TierBuffer, page: PageName, version: Version) -> Self {
         let envelope = Envelope::of(page, version, &buffer);
         Self { buffer, envelope }
     }
 
-    /// What is to be kept with the bytes.
+    /// The envelope, which is to be kept with the bytes.
     pub fn envelope(&self) -> Envelope {
         self.envelope
     }
@@ -166,12 +167,12 @@ impl Envelope {
         self.version
     }
 
-    /// A hash of the bytes: two copies of a page with the same hash have the same contents.
+    /// A hash of the bytes. Two copies of a page with the same hash are taken to have the same contents.
     pub fn hash(&self) -> u64 {
         self.hash
     }
 
-    /// The same as bytes, for tiers that keep bytes.
+    /// The envelope as bytes, for tiers that store bytes.
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let words = [self.file_tag, self.number, self.version.epoch, self.version.count, self.hash];
         let mut bytes = [0; Self::BYTES];
@@ -179,7 +180,8 @@ impl Envelope {
         bytes
     }
 
-    /// What [`to_bytes`](Self::to_bytes) made. Any bytes are some envelope.
+    /// The envelope that [`to_bytes`](Self::to_bytes) made these bytes of. Never fails: any bytes are some
+    /// envelope.
     pub fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
         let word = |at: usize| {
             let word = bytes[8 * at..8 * (at + 1)].try_into().expect("eight bytes");

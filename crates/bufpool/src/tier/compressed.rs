@@ -12,20 +12,20 @@ use crate::tier::buffer::{TierBuffer, TierPage};
 use crate::tier::copies::{Client, Copies, Copy, Kept, Lookup, Offer};
 use crate::tier::{Attachment, Demoted, Life, Tier, TierDone, TierRange, TierReport, Version, in_use};
 
-/// Of zstd: the one that takes least time.
+/// The level of zstd that takes least time.
 const LEVEL: i32 = 1;
-/// Pages are not expected to become smaller than this part of themselves, on average.
+/// The highest compression ratio that is expected on average.
 const SMALLEST: u64 = 16;
-/// What a copy takes besides its bytes, for the bound.
+/// Memory that a copy takes besides its bytes, counted against the limit.
 const COPY_BYTES: usize = 96;
 
 /// A tier in memory of its own that keeps pages compressed, so that more of them have room there than in as
 /// much memory as frames.
 ///
 /// A page that goes down is compressed by a thread of the tier, in some microseconds for 4 KiB, and by the
-/// caller in deterministic mode; a page that is asked for before is served as it is (a *rescue*). A page that
-/// comes up is uncompressed by the thread that asks. Pages that do not become smaller are kept as they are.
-/// It serves one pool at a time, and is empty after that.
+/// caller in deterministic mode. A page that is asked for before that is served uncompressed (a *rescue*). A
+/// page that comes up is uncompressed by the thread that asks. Pages that do not become smaller are kept as
+/// they are. The tier serves one pool at a time, and is empty after that.
 pub struct CompressedTier {
     shared: Arc<Shared>,
 }
@@ -40,7 +40,7 @@ struct State {
     bytes_max: u64,
     /// None while no pool uses it.
     used: Option<Used>,
-    /// Pools that have used it, this one included.
+    /// How many pools have used it, the present one included.
     turn: u64,
     rescues: u64,
     failures: u64,
@@ -49,9 +49,9 @@ struct State {
 struct Used {
     page_bytes: usize,
     copies: Copies<Bytes>,
-    /// Of all copies that were compressed, with what they take besides.
+    /// Bytes of all copies that were compressed, with the memory that each takes besides.
     bytes: u64,
-    /// To be compressed, oldest first.
+    /// Pages to be compressed, oldest first.
     waiting: VecDeque<(PageId, Arc<TierPage>)>,
     is_deterministic: bool,
 }
@@ -74,7 +74,7 @@ impl Bytes {
         }
     }
 
-    /// What the copy counts for.
+    /// The bytes that the copy counts for.
     fn len(&self) -> u64 {
         match self {
             Self::Waiting(_) => 0,
@@ -96,18 +96,18 @@ impl Bytes {
 }
 
 impl CompressedTier {
-    /// With room for `bytes` bytes of compressed pages, whose memory is taken when it is first needed.
+    /// A tier with room for `bytes` bytes of compressed pages. The memory is taken when it is first needed.
     pub fn new(bytes: u64) -> Self {
         let state = Mutex::new(State { bytes_max: bytes, ..State::default() });
         Self { shared: Arc::new(Shared { state, work: Condvar::new() }) }
     }
 
     /// Gives it room for `bytes` bytes of compressed pages, also while a pool uses it. With less room, the
-    /// pages leave that are next to go.
+    /// pages that are next to go leave.
     ///
     /// # Errors
     ///
-    /// If there cannot be that many pages as may have room in it. Nothing has changed then.
+    /// If as many pages as may fit are more than a tier can have. Nothing has changed then.
     pub fn resize(&self, bytes: u64) -> Result<()> {
         let mut state = self.shared.state.lock();
         if let Some(used) = &mut state.used {
@@ -140,7 +140,7 @@ impl CompressedTier {
     }
 }
 
-/// Most pages that may have room in as many bytes.
+/// The most pages that may fit in so many bytes.
 fn pages_in(bytes_max: u64, page_bytes: usize) -> u64 {
     bytes_max.saturating_mul(SMALLEST) / page_bytes as u64
 }
@@ -153,7 +153,7 @@ impl Used {
         Ok(())
     }
 
-    /// The next to go leave until the others have room.
+    /// Ejects pages, the next to go first, until the others fit.
     fn make_room(&mut self, bytes_max: u64) {
         while self.bytes > bytes_max && self.copies.len() > 0 {
             let ejected = self.copies.eject();
@@ -161,7 +161,7 @@ impl Used {
         }
     }
 
-    /// Bytes have left.
+    /// Notes that these bytes have left.
     fn left(&mut self, bytes: Option<&Bytes>) {
         self.bytes -= bytes.map_or(0, Bytes::len);
     }
@@ -176,7 +176,8 @@ impl Used {
         found
     }
 
-    /// The page was compressed, unless it has left or changed meanwhile; others make room for it.
+    /// Takes in a page that was compressed, unless it has left or changed meanwhile. Other pages make room
+    /// for it.
     fn pack(&mut self, page: PageId, from: &Arc<TierPage>, bytes: Bytes, bytes_max: u64) {
         let Some(copy) = self.copies.get_mut(page) else { return };
         if matches!(&copy.bytes, Bytes::Waiting(waiting) if Arc::ptr_eq(waiting, from)) {
@@ -188,8 +189,8 @@ impl Used {
 }
 
 impl Shared {
-    /// Compresses what waits, until the pool is gone that this thread was started for: the `turn`th to use
-    /// the tier.
+    /// Compresses waiting pages, until the pool that this thread was started for is gone: the `turn`th pool
+    /// to use the tier.
     fn compress(this: &Weak<Self>, turn: u64) {
         while let Some(shared) = this.upgrade() {
             let mut state = shared.state.lock();
@@ -219,8 +220,8 @@ impl Tier for CompressedTier {
             return Err(in_use());
         }
         let &Attachment { page_bytes, is_deterministic, .. } = to;
-        // Its share of all pages is as if none became smaller: that is where the probability of promoting
-        // begins.
+        // `frames` is scaled as the number of pages is, by the best compression ratio, so that the tier's
+        // share of all pages is as if none became smaller. The probability of promoting begins there.
         let client = Client { frames: to.frames.saturating_mul(SMALLEST as u32), ..Client::from(to) };
         let copies = Copies::new(client, pages_in(state.bytes_max, page_bytes))?;
         let (turn, bytes_max) = (state.turn + 1, state.bytes_max);
@@ -254,7 +255,7 @@ impl Tier for CompressedTier {
         let mut state = self.shared.state.lock();
         let found = state.used.as_mut().map_or(Lookup::Nothing, |used| used.find(id, version));
         let Lookup::Right { copy, stays_below, .. } = found else {
-            // Who is told may call the tier.
+            // The pool's code that is told may call the tier.
             drop(state);
             return done.absent(into);
         };

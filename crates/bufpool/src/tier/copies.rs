@@ -7,12 +7,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::tier::buffer::Envelope;
 use crate::tier::{Attachment, Demoted, Life, TierPolicy, TierRange, Version};
 
-/// The pages of a tier, in the order in which they go, and for each its envelope and its bytes, or where
-/// these are: a `B`. Dropping a `B` is the caller's, so whatever leaves is returned.
+/// The pages of a tier, in the order in which they go. For each page it keeps the envelope and a `B`: the
+/// bytes, or where they are. The caller drops each `B`, so every one that leaves is returned.
 pub(super) struct Copies<B> {
     policy: TierPolicy,
     order: Box<dyn TierOrder>,
-    /// By the order's slot.
+    /// Copies by the slot that the order gives.
     slots: Vec<Option<Copy<B>>>,
 }
 
@@ -45,21 +45,21 @@ pub(super) enum Offer {
     Fill,
 }
 
-/// What became of a page that was offered.
+/// The outcome of an offer.
 pub(super) struct Kept<B> {
     pub demoted: Demoted,
-    /// The bytes that made room: of a page that was ejected, or older ones of the same page; or those
-    /// offered, if they are not kept.
+    /// Bytes that leave: of a page that was ejected, older ones of the same page, or those offered, if they
+    /// are not kept.
     pub left: Option<B>,
 }
 
-/// What there is of a page that is asked for.
+/// The outcome of a look for a page.
 pub(super) enum Lookup<B> {
-    /// The version that was asked for. It is here no more, unless it `stays`.
+    /// The version that was asked for. It has left the tier, unless it `stays`.
     Right {
         copy: Copy<B>,
         stays: bool,
-        /// It stays, and the pool is not to keep it.
+        /// It stays, and is to leave the pool's memory first.
         stays_below: bool,
     },
     /// Another version, which is of no use to anybody, and has left.
@@ -68,11 +68,11 @@ pub(super) enum Lookup<B> {
 }
 
 impl<B: Clone> Copies<B> {
-    /// With room for `pages` pages of that pool.
+    /// Copies with room for `pages` pages of the pool `to`.
     ///
     /// # Errors
     ///
-    /// If there cannot be that many, or the policy is not one for a tier of one pool.
+    /// If a tier cannot have that many, or the policy is not one for a tier of one pool.
     pub fn new(to: Client, pages: u64) -> Result<Self> {
         let capacity = capacity(pages)?;
         let policy = to.policy;
@@ -107,7 +107,7 @@ impl<B: Clone> Copies<B> {
         self.slot(slot).as_mut()
     }
 
-    /// The page is offered.
+    /// Offers the page.
     pub fn keep(&mut self, page: PageId, copy: Copy<B>, offer: Offer) -> Kept<B> {
         let arrival = match offer {
             Offer::Demotion => self.order.demote(page),
@@ -125,7 +125,8 @@ impl<B: Clone> Copies<B> {
         Kept { demoted, left: self.slot(slot).replace(copy).map(|left| left.bytes) }
     }
 
-    /// Whether the page is there with these contents. It is of the envelope's version then, and last to go.
+    /// Gives the copy of a page a new envelope and makes it last to go, if its contents are the same. False
+    /// if there is no copy, or one with other contents.
     pub fn renew(&mut self, page: PageId, envelope: Envelope) -> bool {
         let Some(copy) = self.get_mut(page).filter(|copy| copy.envelope.hash() == envelope.hash()) else {
             return false;
@@ -135,7 +136,7 @@ impl<B: Clone> Copies<B> {
         true
     }
 
-    /// The page is asked for.
+    /// Looks for a version of the page. A copy leaves if it has another version, or if the policy says so.
     pub fn find(&mut self, page: PageId, version: Version) -> Lookup<B> {
         let Some(copy) = self.get_mut(page) else { return Lookup::Nothing };
         if copy.envelope.version() != version {
@@ -154,18 +155,18 @@ impl<B: Clone> Copies<B> {
         Lookup::Right { copy: Copy { envelope, bytes }, stays, stays_below }
     }
 
-    /// How long pages stay in the pool's memory.
+    /// Hears how long pages stay in the pool's memory.
     pub fn hear_life(&mut self, life: Life) {
         self.order.hear_age(life.now, life.age);
     }
 
-    /// The page leaves, if it is there.
+    /// Removes the page, if it is there.
     pub fn forget(&mut self, page: PageId) -> Option<B> {
         let slot = self.order.forget(page)?;
         self.slot(slot).take().map(|copy| copy.bytes)
     }
 
-    /// The page leaves that is next to go.
+    /// Removes the page that is next to go.
     #[cfg(feature = "zstd")]
     pub fn eject(&mut self) -> Option<B> {
         let mut next = None;
@@ -175,7 +176,7 @@ impl<B: Clone> Copies<B> {
         self.slot(next?).take().map(|copy| copy.bytes)
     }
 
-    /// Those of the pages that are there.
+    /// Pages of the range that may be there: all of a short range, otherwise those that are there.
     pub fn pages_of(&self, range: &TierRange) -> Vec<PageId> {
         let numbers = range.pages.clone();
         if numbers.end.saturating_sub(numbers.start) <= u64::from(self.len()) {
@@ -190,11 +191,11 @@ impl<B: Clone> Copies<B> {
         found
     }
 
-    /// Makes room for `pages` pages. Returns what had to leave.
+    /// Changes the room to `pages` pages. Returns the bytes of pages that had to leave.
     ///
     /// # Errors
     ///
-    /// If there cannot be that many. Nothing has changed then.
+    /// If a tier cannot have that many. Nothing has changed then.
     pub fn resize(&mut self, pages: u64) -> Result<Vec<B>> {
         let capacity = capacity(pages)?;
         let mut ejected = Vec::new();
@@ -218,11 +219,11 @@ impl<B: Clone> Copies<B> {
     }
 }
 
-/// Room for that many pages.
+/// The number of pages, if a tier can have that many.
 ///
 /// # Errors
 ///
-/// If there cannot be that many.
+/// If a tier cannot have that many.
 pub(super) fn capacity(pages: u64) -> Result<u32> {
     let capacity = u32::try_from(pages).ok().filter(|capacity| *capacity <= TIER_FRAMES_MAX);
     capacity.ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! Ends questions that nobody's thread waits for, when a tier does not.
+//! Ends questions that a tier does not answer in time and that no thread waits for.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::tier::done::Question;
 
-/// With this many questions, those that were answered are dropped before their deadlines. Each question that
-/// is not has one of the tier's buffers, of which there are fewer.
+/// From this many queued questions on, answered ones are dropped before their deadlines. Questions that are
+/// open never reach this number, because each has one of the tier's buffers.
 const QUESTIONS_MAX: usize = 1024;
 
 /// Questions in the order of their deadlines, and a thread that gives them up then. The thread is started
@@ -33,8 +33,8 @@ struct Queue {
 }
 
 impl Deadlines {
-    /// The question is given up then; at once, if there is no thread to be had for that. Deadlines come in
-    /// order, but for those of threads that overtake each other.
+    /// Gives the question up at `deadline`, or at once if no thread can be started for that. Deadlines come
+    /// in ascending order, except for those of threads that overtake each other.
     pub fn watch(&self, deadline: Instant, question: Arc<Question>) {
         let mut queue = self.shared.queue.lock();
         if !queue.has_thread {

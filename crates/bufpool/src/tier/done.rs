@@ -1,4 +1,4 @@
-//! Where the answer of a tier meets the one who asked.
+//! Where the answer of a tier meets the one that asked.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,11 +8,11 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::tier::buffer::{Envelope, TierBuffer};
 
-/// Takes a tier's answer to [`Tier::take`](crate::tier::Tier::take). Dropped without one, the tier has no
-/// such copy.
+/// Takes a tier's answer to [`Tier::take`](crate::tier::Tier::take). Dropping it without an answer says that
+/// the tier has no such copy.
 ///
-/// Telling the answer, or dropping this, runs the pool's code, which may call the tier again: to take, demote
-/// or forget pages. So the tier holds no lock meanwhile that one of its calls wants.
+/// Telling the answer, or dropping this, runs the pool's code, which may call the tier again: to take,
+/// demote or forget pages. So the tier must hold no lock meanwhile that one of its calls needs.
 #[must_use = "dropped, it says that the tier has no such copy"]
 pub struct TierDone {
     /// There until the answer.
@@ -34,7 +34,7 @@ pub(super) struct GivenCopy {
     pub buffer: TierBuffer,
     /// What was kept with the bytes.
     pub envelope: Envelope,
-    /// The tier keeps the page, and the pool is not to.
+    /// The tier keeps the page, which is therefore to leave the pool's memory first.
     pub stays_below: bool,
 }
 
@@ -68,12 +68,12 @@ impl Question {
         Arc::new(Self { state: Mutex::new(State::Calls(then)), answered: Condvar::new() })
     }
 
-    /// What the tier is given.
+    /// The end of the question that the tier is given.
     pub fn done(self: &Arc<Self>) -> TierDone {
         TierDone { question: Some(Arc::clone(self)) }
     }
 
-    /// The answer, for which the caller waits until then at most. A later one is dropped by the thread that
+    /// Waits for the answer until `until` at most. An answer that comes later is dropped by the thread that
     /// brings it.
     pub fn wait(&self, until: Instant) -> Answer {
         let mut state = self.state.lock();
@@ -88,12 +88,12 @@ impl Question {
         }
     }
 
-    /// The time is over: unless there is an answer, there will be none.
+    /// Ends the question without an answer, unless there is one.
     pub fn give_up(&self) {
         self.answer(Answer::TimedOut);
     }
 
-    /// Whether it was answered, or given up.
+    /// Whether the answer was taken or used, or the question was given up.
     pub fn is_over(&self) -> bool {
         matches!(*self.state.lock(), State::Over)
     }
@@ -108,28 +108,29 @@ impl Question {
             }
             State::Calls(then) => {
                 drop(state);
-                // The thread may be the tier's, and be telling the answer because it panics.
+                // Contained, because the thread may be the tier's, and may be answering while it unwinds.
                 contained(|| then(answer));
             }
-            // The answer, with its buffer, is dropped after the lock.
+            // The answer, with its buffer, is dropped after the lock is released.
             State::Answered(_) | State::Over => drop(state),
         }
     }
 }
 
 impl TierDone {
-    /// The buffer has been filled with the page, with which `envelope` was kept.
+    /// The tier has filled the buffer with the page. `envelope` is what the tier has kept with it.
     pub fn filled(mut self, buffer: TierBuffer, envelope: Envelope) {
         self.answer(Answer::Filled(GivenCopy { buffer, envelope, stays_below: false }));
     }
 
-    /// As [`filled`](Self::filled), under [`TierPolicy::Promote`](crate::tier::TierPolicy::Promote): the tier
-    /// keeps the page, which therefore is the first to leave memory.
+    /// As [`filled`](Self::filled), under [`TierPolicy::Promote`](crate::tier::TierPolicy::Promote): the
+    /// tier keeps the page, which is therefore the first to leave memory.
     pub fn filled_and_kept(mut self, buffer: TierBuffer, envelope: Envelope) {
         self.answer(Answer::Filled(GivenCopy { buffer, envelope, stays_below: true }));
     }
 
-    /// As one of the two.
+    /// Answers with [`filled_and_kept`](Self::filled_and_kept) if `stays_below`, otherwise with
+    /// [`filled`](Self::filled).
     pub(super) fn give(self, buffer: TierBuffer, envelope: Envelope, stays_below: bool) {
         if stays_below { self.filled_and_kept(buffer, envelope) } else { self.filled(buffer, envelope) }
     }

@@ -22,27 +22,26 @@ use crate::tier::file::store::{Placed, Store};
 use crate::tier::{Attachment, Demoted, Life, Tier, TierDone, TierRange, TierReport, Version, in_use};
 
 const OPERATION: &str = "open tier";
-/// A drive is not waited for any more after this time without a step forward, by a pool that closes over a
-/// persistent tier and by what makes a file shorter.
+/// A drive that makes no step forward for this time is not waited for any longer, by a pool that closes over
+/// a persistent tier and by [`FileTier::resize`] when it shortens the file.
 const STUCK: Duration = Duration::from_millis(900);
 
-/// Until [`FileTier::resize`] looks again whether transfers have ended.
+/// How long [`FileTier::resize`] pauses before it checks again whether transfers have ended.
 const TRANSFERS_POLL: Duration = Duration::from_millis(1);
 
 /// A tier in a file on a local drive, before a source that is slower: an object store, a remote file system,
 /// a disk. Read and written with direct I/O through the pool's own backend.
 ///
-/// The file is made if it is not there, and locked as the pool's files are. One that is there must be a
-/// tier's, or empty, or begin with a page of zeros. Unless the tier is [persistent](Self::persistent), what
-/// it contains is of no use to anybody once the pool is closed. Which page is where is known in memory alone,
-/// at about 90 bytes a page. A page that is asked for while it is being written comes from memory (a
-/// *rescue*).
+/// The file is made if it is not there, and locked as the pool's files are. A file that is there must be a
+/// tier's, or empty, or begin with a page of zeros. Unless the tier is [persistent](Self::persistent), its
+/// contents are of no use once the pool is closed. Which page is where is known in memory alone, at about 90
+/// bytes a page. A page that is asked for while it is being written is served from memory (a *rescue*).
 pub struct FileTier {
     path: PathBuf,
     direct: Direct,
     is_persistent: bool,
     state: Arc<Mutex<State>>,
-    /// Held by what changes the file's length while a pool uses it.
+    /// Held by a change of the file's length, and while a pool attaches.
     resizing: Mutex<()>,
 }
 
@@ -51,7 +50,7 @@ struct State {
     pages_max: u32,
     /// None while no pool uses it.
     used: Option<Used>,
-    /// Pools that have used it, this one included.
+    /// How many pools have used it, the present one included.
     turn: u64,
     rescues: u64,
     failures: u64,
@@ -60,14 +59,15 @@ struct State {
 struct Used {
     file: TierFile,
     store: Store,
-    /// Writes are waited for.
+    /// Writes are waited for in deterministic mode.
     is_deterministic: bool,
     /// Pages that were in the file when it was opened.
     restored: u32,
 }
 
 impl FileTier {
-    /// In the file at `path`, with room for `pages` pages.
+    /// A tier in the file at `path`, with room for `pages` pages. The file is opened when a pool attaches
+    /// the tier.
     pub fn new(path: impl AsRef<Path>, pages: u32) -> Self {
         let path = path.as_ref().to_owned();
         let state = State { pages_max: pages, ..State::default() };
@@ -84,28 +84,28 @@ impl FileTier {
     /// Whether its pages outlive the pool. Default false.
     ///
     /// Closing the pool writes which page is where, and the next pool that uses the file finds the pages
-    /// there; if a process ends without closing its pool, the next one finds an empty tier. A copy is served
-    /// only to an opening of the file that asks for its version, so those of files that are open for reading
-    /// only last, with an [epoch](crate::FileOptions::epoch) of the engine's. Pages are known by the
-    /// [tags](crate::FileOptions::tag) of their files, which must differ; a file without one has no pages
-    /// here.
+    /// there. If a process ends without closing its pool, the next pool finds an empty tier. A copy is
+    /// served only to an opening that asks for its version, so only copies of files that are open for
+    /// reading only, with an [epoch](crate::FileOptions::epoch) of the engine's, are of use later. Pages are
+    /// known by the [tags](crate::FileOptions::tag) of their files, which must differ; pages of a file
+    /// without a tag are not kept.
     ///
-    /// Closing waits for the directory, 48 bytes a page, to be written. If the drive does not move for about
-    /// a second, a thread goes on by itself, and has the file until it is done.
+    /// Closing waits until the directory, 48 bytes a page, is written. If the drive makes no progress for
+    /// about a second, closing returns, and a thread goes on, which has the file open until it is done.
     pub fn persistent(mut self, persistent: bool) -> Self {
         self.is_persistent = persistent;
         self
     }
 
-    /// Gives it room for `pages` pages, also while a pool uses it. With less room, the pages leave that lie
-    /// beyond the end of the file, and then those that would go next. Blocks for a system call that changes
-    /// the file's length, and before that for transfers beyond its new end; if one of these takes longer than
-    /// about a second, the file becomes shorter when it is opened next.
+    /// Gives it room for `pages` pages, also while a pool uses it. With less room, pages that lie beyond the
+    /// new end of the file leave first, and then those that would go next. Blocks for a system call that
+    /// changes the file's length, and before that for transfers beyond its new end. If one of these takes
+    /// longer than about a second, the file keeps its length until it is opened next.
     ///
     /// # Errors
     ///
-    /// If there cannot be that many pages, a block device has no room for them, or the call fails. Nothing
-    /// has changed then, but that there may be fewer pages.
+    /// If a tier cannot have that many pages, a block device has no room for them, or the call fails.
+    /// Nothing has changed then, except that there may be fewer pages.
     pub fn resize(&self, pages: u32) -> Result<()> {
         capacity(pages.into())?;
         let _one_at_a_time = self.resizing.lock();
@@ -127,8 +127,8 @@ impl FileTier {
         if pages < pages_before && self.wait_for_transfers_beyond() { set_places() } else { Ok(()) }
     }
 
-    /// Waits for transfers beyond the end of a file that is to become shorter: a read would find nothing, and
-    /// a write make the file longer. False if one does not end.
+    /// Waits for transfers beyond the end of a file that is to become shorter: a read would find nothing,
+    /// and a write would make the file longer. False if one does not end in time.
     fn wait_for_transfers_beyond(&self) -> bool {
         let deadline = Instant::now() + STUCK;
         loop {
@@ -182,7 +182,7 @@ impl FileTier {
             ..FileOpen::EXISTING
         };
         let open = |create| to.opener.open(&self.path, &how(create));
-        // To make one makes its name durable, which takes a sync.
+        // The file is opened without making it first: making one takes a sync, for its name.
         let opened = open(false).or_else(|error| if error.is_not_found() { open(true) } else { Err(error) });
         let source = opened.map_err(|error| error.into_error(OPERATION, &self.name()))?;
         let alignment = source.capabilities().alignment;
@@ -206,14 +206,14 @@ impl FileTier {
 }
 
 impl State {
-    /// What a transfer of that turn was for, if it still is.
+    /// The present use of the tier, if a transfer of that turn belongs to it.
     fn used_in(&mut self, turn: u64) -> Option<&mut Used> {
         self.used.as_mut().filter(|_| self.turn == turn)
     }
 }
 
 impl Used {
-    /// Writes what the next pool is to find; it waits until that is done, or does not go on.
+    /// Writes what the next pool is to find. Waits until that is done, or makes no progress.
     fn save(self, pages_max: u32, state: &Arc<Mutex<State>>) {
         let (progress, steps) = mpsc::channel();
         let (Self { file, store, is_deterministic, .. }, state) = (self, Arc::clone(state));
@@ -224,7 +224,7 @@ impl Used {
         if is_deterministic {
             return save();
         }
-        // If there is no thread to be had, the next pool finds nothing.
+        // If no thread can be started, the next pool finds nothing.
         if std::thread::Builder::new().name("bufpool-tier".into()).spawn(save).is_ok() {
             while steps.recv_timeout(STUCK).is_ok() {}
         }
@@ -271,7 +271,7 @@ impl Tier for FileTier {
         });
         let is_rescue = matches!(found, Some((_, Placed { bytes: Some(_), .. }, _)));
         state.rescues += u64::from(is_rescue);
-        // Who is told may call the tier.
+        // The pool's code that is told may call the tier.
         drop(state);
         let Some((promised, Placed { place, bytes }, file)) = found else {
             return done.absent(into);
@@ -303,7 +303,7 @@ impl Tier for FileTier {
         let name = self.path.display();
         let State { rescues, failures, .. } = *state;
         let Some(used) = &state.used else {
-            // What failed while the last pool left it is the reason why the next one finds nothing.
+            // Failures while the last pool detached explain why the next one finds nothing.
             let note = format!("{name}, in use by no pool");
             return TierReport { rescues, failures, ..TierReport::new(note) };
         };
@@ -335,10 +335,10 @@ impl Tier for FileTier {
     }
 }
 
-/// A page is written to its place.
+/// A write of a page to its place.
 struct Write {
     state: Weak<Mutex<State>>,
-    /// The pool's that wants it.
+    /// The turn of the pool that it is made for.
     turn: u64,
     page: PageId,
     place: u32,
@@ -357,11 +357,11 @@ impl Completion for Write {
     }
 }
 
-/// What is said of a copy when its bytes are there.
+/// What the answer says besides the bytes, once these are there.
 #[derive(Clone, Copy)]
 struct Promised {
     envelope: Envelope,
-    /// It stays, and the pool is not to keep the page.
+    /// The copy stays, and the page is to leave the pool's memory first.
     stays_below: bool,
 }
 
@@ -371,14 +371,14 @@ impl Promised {
     }
 }
 
-/// A page is read from its place.
+/// A read of a page from its place.
 struct Read {
     state: Weak<Mutex<State>>,
-    /// The pool's that wants it.
+    /// The turn of the pool that it is made for.
     turn: u64,
     place: u32,
     promised: Promised,
-    /// What it is read into, and who is told.
+    /// The buffer that is read into, and the end of the question.
     ends: Mutex<Option<(TierBuffer, TierDone)>>,
 }
 

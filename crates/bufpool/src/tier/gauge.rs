@@ -1,41 +1,43 @@
-//! Whether a tier pays: what is waited for it against what its hits save. Pure; the caller brings the times.
+//! Whether a tier pays: the time waited for it against the time that its hits save. Pure; the caller passes
+//! the times.
 
 use std::fmt;
 
-/// Sums are halved this often, so that they are about the last half second.
+/// The length of a window. Sums are halved after each, so that they cover about the last half second.
 const WINDOW_NS: u64 = 250_000_000;
-/// Questions after which there is something to judge.
+/// Questions that are needed for a judgement.
 const TAKES_MIN: u32 = 32;
-/// Answers in time after which a tier that did not answer is used again.
+/// Answers in time, in a row, after which a tier that did not answer is used again.
 const ANSWERS_MIN: u32 = 8;
 /// Questions in a row without an answer in time after which a tier is passed by.
 const TIMEOUTS_MAX: u32 = 3;
-/// Offers after which there is something to judge.
+/// Offers that are needed for a judgement.
 const OFFERS_MIN: u32 = 256;
-/// A tier is passed by at the end of a window if more is waited for it than this part of what its hits save.
-/// At once only if it is more than all of that: a few answers that are late by chance are no reason while the
-/// tier costs nobody time.
+/// A tier is passed by at the end of a window if the wait for it is more than this part of what its hits
+/// save. Before the end of a window it is passed by only if the wait is more than all of that: a few answers
+/// that are late by chance are no reason.
 const SPENT_SHARE: f64 = 0.5;
-/// What may be waited besides: this part of the time that misses take at the source. It lets a tier that is
-/// being filled have its first misses.
+/// The wait that is allowed besides, as a part of the time that misses take at the source. It allows a tier
+/// that is being filled its first misses.
 const SPENT_FREE_SHARE: f64 = 1.0 / 128.0;
-/// It is used again at this part, which is less, so that it does not come and go.
+/// A tier is used again below this part. It is less than [`SPENT_SHARE`], so that the tier does not go on
+/// and off.
 const SPENT_SHARE_AGAIN: f64 = 0.4;
-/// Questions to a tier in which nothing hits, which may be cold, before it is measured with few pages. They
-/// are asked beside reads, and nobody waits for the answers.
+/// Questions to a tier in which nothing hits, which may be cold, before it is measured with only a few
+/// pages. They are asked beside reads, and nobody waits for the answers.
 const TRIAL_TAKES: u32 = 4096;
-/// Questions in a row of which none hits, as a multiple of the pool's frames, after which a tier is passed by
-/// even if nobody waits for its answers: demotions cost processor time. A loop through all pages of the pool
-/// and of a tier fifteen times as large hits before.
+/// A tier is passed by after this many questions without a hit in a row, as a multiple of the pool's frames,
+/// even if nobody waits for its answers, because demotions cost processor time. A loop through all pages of
+/// the pool and of a tier fifteen times as large hits before that.
 const MISSES_A_FRAME_MAX: u32 = 16;
-/// A reading's part of the moving average of the source's latency.
+/// The weight of a reading in the moving average of the source's latency.
 const MEAN_SHARE: f64 = 1.0 / 16.0;
 
 /// Why a tier is passed by.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum PassedBy {
-    /// What is waited for it is more than half of what its hits save.
+    /// The wait for it is more than half of what its hits save.
     DoesNotPay {
         /// The wait, as a part of what its hits saved.
         spent_share: f64,
@@ -88,14 +90,14 @@ pub(super) struct Gauge {
     offered: u32,
     refused: u32,
     passed_by: Option<PassedBy>,
-    /// Nothing had hit when it was passed by.
+    /// No question had hit lately when it was passed by.
     is_cold: bool,
-    /// Questions to it since then.
+    /// Questions to the tier since it was passed by or used again.
     tried: u32,
 }
 
 impl Gauge {
-    /// Of the tier of a pool with `frames` frames.
+    /// The gauge of the tier of a pool with `frames` frames.
     pub fn new(frames: u32) -> Self {
         let misses_max = frames.saturating_mul(MISSES_A_FRAME_MAX).max(TRIAL_TAKES);
         Self { misses_max, ..Self::default() }
@@ -126,7 +128,7 @@ impl Gauge {
         *mean = if *mean == 0.0 { ns as f64 } else { *mean + (ns as f64 - *mean) * MEAN_SHARE };
     }
 
-    /// A question ended at `now_ns`, after `ns`.
+    /// A question ended at `now_ns`, after `ns` nanoseconds.
     pub fn took(&mut self, now_ns: u64, ns: u64, took: Took) {
         let is_end = self.is_window_over(now_ns);
         self.spent_ns += ns as f64;
@@ -179,7 +181,7 @@ impl Gauge {
         let free = self.source_reads * self.source_latency_ns * SPENT_FREE_SHARE;
         let share = if is_window_end { SPENT_SHARE } else { 1.0 };
         let is_waited_for = self.spent_ns > self.saved_ns() * share + free;
-        // As long as no page was read from its source, nobody knows what a hit saves.
+        // Before the first read from the source it is unknown what a hit saves.
         self.source_latency_ns > 0.0 && (is_waited_for || self.misses_in_a_row >= self.misses_max)
     }
 
@@ -187,7 +189,7 @@ impl Gauge {
         self.hits * self.source_latency_ns
     }
 
-    /// What was seen before the change says nothing about after it.
+    /// Starts counting anew: what was seen before the change says nothing about the time after it.
     fn change(&mut self, to: Option<PassedBy>) {
         let &mut Self { misses_max, window_begin_ns, source_latency_ns, .. } = self;
         let is_cold = self.hits == 0.0 || self.misses_in_a_row >= misses_max;
@@ -197,7 +199,8 @@ impl Gauge {
     }
 
     fn is_window_over(&self, now_ns: u64) -> bool {
-        // While it is passed by, questions are few, and none is forgotten before there is a judgement.
+        // While the tier is passed by, questions are few, and none is forgotten before there are enough for
+        // a judgement.
         let has_enough = self.passed_by.is_none() || self.takes >= TAKES_MIN;
         has_enough && now_ns.saturating_sub(self.window_begin_ns) >= WINDOW_NS
     }

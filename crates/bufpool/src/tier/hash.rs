@@ -1,15 +1,15 @@
-//! A 64-bit hash of a page, against bytes that a tier mixed up. It is no defence against an attacker.
+//! A 64-bit hash of a page, to detect bytes that a tier has mixed up. It is no defence against an attacker.
 
 const MULTIPLIERS: [u64; 4] =
     [0xa076_1d64_78bd_642f, 0xe703_7ed1_a0b4_28db, 0x8ebc_6af0_9c88_c6e3, 0x5899_65cc_7537_4cc3];
 
-/// Both halves of the product, folded: every bit of both factors is in most bits of the result.
+/// Folds the product: every bit of both factors influences most bits of the result.
 fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     (product >> 64) as u64 ^ product as u64
 }
 
-/// Of bytes whose number is a multiple of 32, as a page's is.
+/// The hash of bytes whose number is a multiple of 32, as that of a page is.
 pub(super) fn hash(bytes: &[u8]) -> u64 {
     debug_assert!(bytes.len().is_multiple_of(32));
     let (mut left, mut right) = (bytes.len() as u64 ^ MULTIPLIERS[0], MULTIPLIERS[1]);

@@ -1,4 +1,5 @@
-//! The pool's end of its tier: what is offered, how it is asked, and what is believed of its answers.
+//! The pool's end of its tier: which pages are offered, how the tier is asked, and which answers are
+//! believed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -20,17 +21,17 @@ use crate::tier::questions::Questions;
 use crate::tier::stats::Counts;
 use crate::tier::{Attachment, Demoted, Life, Tier, TierPolicy, TierRange, TierStats, Version};
 
-/// While the tier is passed by, it goes on being asked for one page in 1,024. In a pool of fewer than 16 Ki
-/// frames it is one in a sixteenth of the frames, but no more than one in 64, so that there are enough pages
-/// to judge by.
+/// While the tier is passed by, it is still asked for one page in this many: a sixteenth of the pool's
+/// frames, between [`SAMPLED_IN_MIN`] and this. Smaller pools sample more, so that there are enough pages to
+/// judge by.
 const SAMPLED_IN_MAX: u64 = 1024;
 const SAMPLED_IN_MIN: u64 = 64;
 const SAMPLED_FRAMES: u64 = 16;
-/// Most buffers, and the most memory that they may take unless fewer than [`BUFFERS_MIN`] have room in it.
+/// The most buffers, and the most memory that they may take; but there are at least [`BUFFERS_MIN`] buffers.
 const BUFFERS_MAX: usize = 256;
 const BUFFERS_BYTES_MAX: usize = 8 << 20;
 const BUFFERS_MIN: usize = 8;
-/// How often a closing pool looks whether calls of its tier are still running.
+/// How often a closing pool checks whether calls of its tier are still running.
 const CALL_POLL: Duration = Duration::from_micros(100);
 
 /// A pool's tier.
@@ -38,22 +39,22 @@ pub(crate) struct TierLink {
     tier: Arc<dyn Tier>,
     policy: TierPolicy,
     wait: Duration,
-    /// While it is passed by, it is asked for one in this many pages.
+    /// While the tier is passed by, it is asked for one page in this many.
     sampled_in: u64,
     buffers: Buffers,
     deadlines: Deadlines,
     admission: Mutex<Admission>,
     watches_misses: bool,
-    /// None in deterministic mode, in which decisions do not depend on the time.
+    /// None in deterministic mode, in which decisions must not depend on the time.
     gauge: Option<Mutex<Gauge>>,
     is_passed_by: AtomicBool,
-    /// It is passed by, and pages are offered to it as if it were used.
+    /// The tier is passed by, and yet all pages are offered to it.
     is_offered_all: AtomicBool,
-    /// It is passed by, and asked beside reads for all pages.
+    /// The tier is passed by, and asked for all pages beside reads.
     is_on_trial: AtomicBool,
     began: Instant,
     is_detached: AtomicBool,
-    /// Calls about pages that are running.
+    /// Calls of the tier about pages that are running.
     calls: AtomicUsize,
     questions: Arc<Questions>,
     /// What the tier is to be told before it is asked next.
@@ -64,12 +65,12 @@ pub(crate) struct TierLink {
 /// A copy that the tier gave, as it was asked for.
 pub(crate) struct Taken {
     pub bytes: TierBuffer,
-    /// The tier keeps the page, and the pool is not to.
+    /// The tier keeps the page, which is therefore to leave memory first.
     pub stays_below: bool,
 }
 
-/// A copy of a page on its way down. It is offered when this is dropped, which is to be done without locks
-/// and latches.
+/// A copy of a page on its way down. Dropping it offers the page, so it is dropped without locks and
+/// latches.
 #[must_use = "dropping it offers the page"]
 pub(crate) struct Demotion {
     link: Arc<TierLink>,
@@ -116,9 +117,10 @@ impl TierLink {
         }))
     }
 
-    /// A page has been read from its file, with these contents, and is offered: what the tier has of it then.
-    /// While the tier is passed by, the pool keeps all pages: it would have to wait for those of the tier's.
-    /// `prepare` makes of the copy what the page's file has; if it fails, nothing is offered.
+    /// Offers a page that has been read from its file, with these contents. Returns what the tier has of it
+    /// then. While the tier is passed by, pages that it keeps are not treated as such in memory, because a
+    /// miss on them would have to wait for the tier. `prepare` gives the copy the form that the page's file
+    /// has; if it fails, nothing is offered.
     pub fn fill(
         &self,
         name: PageName,
@@ -144,7 +146,8 @@ impl TierLink {
         }
     }
 
-    /// A page that the tier keeps leaves memory, and has this version from now on: what is to be offered.
+    /// A page that the tier keeps leaves memory, and has this version from now on. Returns the copy to be
+    /// offered.
     pub fn renew(
         self: &Arc<Self>,
         name: PageName,
@@ -172,8 +175,8 @@ impl TierLink {
         prepare(&mut buffer).then(|| TierPage::new(buffer, name, version))
     }
 
-    /// Whether pages of a file are offered that have been read from it. Others may want them where the tier
-    /// is shared, and find them if the file is open for reading only.
+    /// Whether pages of a file are offered when they have been read from it. In a shared tier other pools
+    /// may want them, and find them only if the file is open for reading only.
     pub fn is_offered_reads(&self, is_read_only: bool) -> bool {
         self.promotes() || self.is_shared() && is_read_only
     }
@@ -183,13 +186,13 @@ impl TierLink {
         self.policy == TierPolicy::Promote
     }
 
-    /// What a page has lived that leaves memory: for a tier that [promotes](Self::promotes).
+    /// Notes the life of a page that leaves memory, for a tier that [promotes](Self::promotes).
     pub fn left(&self, life: Life) {
         *self.life.lock() = Some(life);
     }
 
-    /// A page leaves memory, with these contents: what is to be offered, if anything. `prepare` makes of the
-    /// copy what the page's file has; if it fails, nothing is offered.
+    /// A page leaves memory, with these contents. Returns what is to be offered, if anything. `prepare`
+    /// gives the copy the form that the page's file has; if it fails, nothing is offered.
     pub fn offer(
         self: &Arc<Self>,
         name: PageName,
@@ -208,7 +211,7 @@ impl TierLink {
         Some(Demotion { link: Arc::clone(self), name, version, page })
     }
 
-    /// Asks for that version of a page, as its file has it, and waits for it no longer than the pool's limit.
+    /// Asks for that version of a page, and waits for the answer at most for the pool's `tier_wait_ms`.
     pub fn take(self: &Arc<Self>, name: PageName, version: Version) -> Option<Taken> {
         let buffer = self.buffer_for(name, version)?;
         let (begun, deadline) = (Instant::now(), deadline_after(self.wait));
@@ -217,8 +220,8 @@ impl TierLink {
         self.judge_answer(name, version, begun, question.wait(deadline))
     }
 
-    /// As [`take`](Self::take), for nobody who waits: `then` is called with the page, or with none of it, by
-    /// any thread, perhaps before this returns.
+    /// As [`take`](Self::take), without a thread that waits. `then` is called with the page, or with none,
+    /// by any thread, perhaps before this returns.
     pub fn take_later(
         self: &Arc<Self>,
         name: PageName,
@@ -233,7 +236,7 @@ impl TierLink {
         });
     }
 
-    /// Lets `then` be called with the answer, by any thread, when there is one or the time is over.
+    /// Asks the tier. `then` is called with the answer, or when the time is over, by any thread.
     fn ask(
         &self,
         name: PageName,
@@ -251,7 +254,7 @@ impl TierLink {
 
     fn ask_tier(&self, name: PageName, version: Version, buffer: TierBuffer, question: &Arc<Question>) {
         let life = if self.promotes() { self.life.lock().take() } else { None };
-        // Where the tier is not asked any more, dropping it is the answer.
+        // If the tier is detached, `done` is dropped, which is the answer.
         let done = question.done();
         self.guarded((), || {
             life.into_iter().for_each(|life| self.tier.hear_life(life));
@@ -259,7 +262,8 @@ impl TierLink {
         });
     }
 
-    /// A buffer to ask for the page with; none if it is not to be asked for, or not to be waited for.
+    /// A buffer to ask for the page with. None if the tier is not to be asked for it, or its answer not to
+    /// be waited for.
     fn buffer_for(self: &Arc<Self>, name: PageName, version: Version) -> Option<TierBuffer> {
         if self.watches_misses {
             self.admission.lock().comes_in(page_of(name));
@@ -279,7 +283,7 @@ impl TierLink {
         buffer
     }
 
-    /// Asks for a page that is read from its file meanwhile, to see whether the tier would pay.
+    /// Asks for a page while it is read from its file, to see whether the tier would pay.
     fn ask_beside(self: &Arc<Self>, name: PageName, version: Version, buffer: TierBuffer) {
         let (begun, link) = (Instant::now(), Arc::clone(self));
         self.ask(name, version, buffer, move |answer| {
@@ -301,13 +305,13 @@ impl TierLink {
         }
     }
 
-    /// Whether a copy is that version of the page. One in a buffer of another pool may be too short.
+    /// Whether a copy is that version of the page. A buffer of another pool may have another length.
     fn is_page(&self, name: PageName, version: Version, copy: &GivenCopy) -> bool {
         copy.buffer.len() == self.buffers.page_bytes()
             && copy.envelope == Envelope::of(name, version, &copy.buffer)
     }
 
-    /// What there is of an answer, which is counted.
+    /// Counts an answer, and returns the copy if it is right.
     fn judge_answer(
         &self,
         name: PageName,
@@ -330,7 +334,7 @@ impl TierLink {
         }
     }
 
-    /// The engine's hooks have rejected what a take has given.
+    /// Notes that the engine's hooks have rejected a copy that was taken.
     pub fn was_rejected(&self) {
         Counts::count(&self.counts.wrong);
         self.counts.hits.fetch_sub(1, Ordering::Relaxed);
@@ -341,7 +345,7 @@ impl TierLink {
         self.policy == TierPolicy::Demote
     }
 
-    /// A page was read from its file, which took this long.
+    /// A page was read from its file in this time.
     pub fn source_read(&self, took: Duration) {
         if let Some(gauge) = &self.gauge {
             gauge.lock().source_read(nanoseconds(took));
@@ -353,13 +357,14 @@ impl TierLink {
         self.guarded((), || self.tier.forget(pages));
     }
 
-    /// The pool is closing. It lets go of the tier once, which another pool may have from then on: calls that
-    /// are running are waited for, as long as an answer would be.
+    /// Lets go of the tier, once, because the pool is closing. From then on another pool may have the tier.
+    /// Waits for calls that are running, at most as long as for an answer.
     pub fn close(&self) {
         if self.is_detached.swap(true, Ordering::SeqCst) {
             return;
         }
-        // A tier may answer within the call that asks, and who is told may drop the pool.
+        // A tier may answer within the call that asks, and the code that is told may drop the pool. Then
+        // this thread is in that call itself.
         let until = if Questions::is_telling() { Instant::now() } else { deadline_after(self.wait) };
         while self.calls.load(Ordering::SeqCst) > 0 && Instant::now() < until {
             std::thread::sleep(CALL_POLL);
@@ -367,14 +372,14 @@ impl TierLink {
         self.contained((), || self.tier.detach());
     }
 
-    /// Waits until nobody is being told an [answer](Self::take_later), unless the calling thread is telling
-    /// one. Returns whether it has waited. No longer than the pool's limit, and what is done with the
-    /// answers.
+    /// Waits until no [answer](Self::take_later) is awaited or being told, unless the calling thread is
+    /// telling one. Returns whether it has waited. Takes no longer than the pool's limit and the work done
+    /// with the answers.
     pub fn wait_for_answers(&self) -> bool {
         self.questions.wait()
     }
 
-    /// What the tier was worth.
+    /// The counts of the tier.
     pub fn stats(&self) -> TierStats {
         let report = self.contained(None, || Some(self.tier.report())).unwrap_or_default();
         let gauge = self.gauge.as_ref().map(|gauge| gauge.lock());
@@ -388,24 +393,24 @@ impl TierLink {
         }
     }
 
-    /// Whether a page is offered now: all are, but while the tier is passed by in most cases only some.
+    /// Whether a page is offered now. While the tier is passed by, mostly only a sample is.
     fn is_used_for(&self, page: PageId) -> bool {
         !self.is_passed_by.load(Ordering::Relaxed)
             || self.is_offered_all.load(Ordering::Relaxed)
             || self.is_sampled(page)
     }
 
-    /// Whether other pools may be served with what this one offers.
+    /// Whether other pools may be served with pages that this one offers.
     fn is_shared(&self) -> bool {
         matches!(self.policy, TierPolicy::DemoteAdapt(_))
     }
 
-    /// Whether the page is one of those that a tier which is passed by is measured with.
+    /// Whether the page belongs to the sample that a tier which is passed by is measured with.
     fn is_sampled(&self, page: PageId) -> bool {
         mix64(page.0).is_multiple_of(self.sampled_in)
     }
 
-    /// What the tier made of a page.
+    /// Counts what the tier made of a page.
     fn was_offered(&self, demoted: Demoted) {
         Counts::count(&self.counts.demotions);
         match demoted {
@@ -437,9 +442,9 @@ impl TierLink {
         if self.gauge.is_none() { 0 } else { nanoseconds(self.began.elapsed()) }
     }
 
-    /// A call of the tier about pages, while the pool has it.
+    /// Makes a call of the tier about pages, unless the pool has let go of it; then it returns `otherwise`.
     fn guarded<R>(&self, otherwise: R, call: impl FnOnce() -> R) -> R {
-        // In this order, as the pool that lets go of the tier looks at them in the other one.
+        // In this order, because [`close`](Self::close) looks at the two in the other order.
         self.calls.fetch_add(1, Ordering::SeqCst);
         let answer = match self.is_detached.load(Ordering::SeqCst) {
             true => otherwise,
@@ -449,7 +454,7 @@ impl TierLink {
         answer
     }
 
-    /// A call of the tier, which may panic.
+    /// Makes a call of the tier. If it panics, counts that and returns `panicked`.
     fn contained<R>(&self, panicked: R, call: impl FnOnce() -> R) -> R {
         contained(call).unwrap_or_else(|| {
             Counts::count(&self.counts.panics);

@@ -1,4 +1,4 @@
-//! A tier of tests, whose answers do not get through to the pool: the load that has asked is lost.
+//! A tier for tests, whose answers do not reach the pool: loads that ask it are lost.
 
 use std::sync::Arc;
 

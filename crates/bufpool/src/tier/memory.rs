@@ -13,8 +13,8 @@ use crate::tier::{Attachment, Demoted, Life, Tier, TierDone, TierRange, TierRepo
 
 /// A tier in memory of its own: of use where that memory costs less than frames, and for tests.
 ///
-/// A page that goes down is copied once, in some hundred nanoseconds, and a page that comes up as well. It
-/// serves one pool at a time, and is empty after that.
+/// A page that goes down is copied once, in some hundred nanoseconds, and so is a page that comes up. The
+/// tier serves one pool at a time, and is empty after that.
 pub struct MemoryTier {
     state: Mutex<State>,
 }
@@ -27,20 +27,20 @@ struct State {
 
 struct Used {
     page_bytes: usize,
-    /// Bytes are shared with a thread that reads them.
+    /// A thread that reads a copy shares its bytes.
     copies: Copies<Arc<[u8]>>,
-    /// Memory for copies that come in.
+    /// Free memory for copies that come in.
     spares: Vec<Arc<[u8]>>,
 }
 
 impl MemoryTier {
-    /// With room for `pages` pages, whose memory is taken when it is first needed.
+    /// A tier with room for `pages` pages. The memory is taken when it is first needed.
     pub fn new(pages: u32) -> Self {
         Self { state: Mutex::new(State { pages_max: pages, used: None }) }
     }
 
-    /// Gives it room for `pages` pages, also while a pool uses it. With less room, the pages leave that are
-    /// next to go, and their memory is given back.
+    /// Gives it room for `pages` pages, also while a pool uses it. With less room, the pages that are next
+    /// to go leave, and their memory is freed.
     ///
     /// # Errors
     ///
@@ -75,14 +75,14 @@ impl MemoryTier {
 }
 
 impl Used {
-    /// Returns the memory that is not needed any more.
+    /// Changes the room. Returns the memory that is not needed any more.
     fn resize(&mut self, pages: u32) -> Result<Vec<Arc<[u8]>>> {
         let mut left = self.copies.resize(pages.into())?;
         left.append(&mut self.spares);
         Ok(left)
     }
 
-    /// Keeps memory that nobody reads any more.
+    /// Keeps memory for later copies, unless a thread still reads it.
     fn keep_spare(&mut self, mut bytes: Arc<[u8]>) {
         if Arc::get_mut(&mut bytes).is_some() {
             self.spares.push(bytes);

@@ -1,5 +1,5 @@
-//! Questions to a tier for whose answers no thread waits. What is done with an answer may keep the pool: so
-//! who drops the pool's last handle waits for the questions, and finds the pool ended when the drop returns.
+//! Questions to a tier for whose answers no thread waits. The code that is told an answer may hold the pool.
+//! So the drop of the pool's last handle waits for the questions; when it returns, the pool has ended.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::{Condvar, Mutex};
 
 thread_local! {
-    /// Answers that the thread is telling.
+    /// Answers that the thread is telling now, one within the other.
     static TELLING: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -25,7 +25,7 @@ pub(super) struct OpenQuestion(Arc<Questions>);
 struct Telling;
 
 impl Questions {
-    /// One more.
+    /// Opens one more question.
     pub fn open(self: &Arc<Self>) -> OpenQuestion {
         *self.open.lock() += 1;
         OpenQuestion(Arc::clone(self))
@@ -36,8 +36,8 @@ impl Questions {
         TELLING.get() > 0
     }
 
-    /// Waits until all are over. Returns whether one was not. Does not wait in a thread that is telling an
-    /// answer.
+    /// Waits until all questions are over, and returns whether one was open. Does not wait, and returns
+    /// false, in a thread that is telling an answer.
     pub fn wait(&self) -> bool {
         let mut open = self.open.lock();
         let waits = *open > 0 && !Self::is_telling();

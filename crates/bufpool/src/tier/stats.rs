@@ -33,13 +33,13 @@ impl TierReport {
 
 /// What a pool's tier is worth; part of [`Stats`](crate::stats::Stats).
 ///
-/// Demotions are `stored + present + refused + passed_up`.
+/// `demotions` without `present`, `refused` and `passed_up` are pages that the tier stored anew.
 #[derive(Clone, Default, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct TierStats {
-    /// Pages offered to the tier, those that it refused included, and those that were not sent to it because
-    /// it is passed by. Under [`TierPolicy::Promote`](crate::tier::TierPolicy::Promote) pages that come from
-    /// their files, and those that it keeps, when they leave memory under another version.
+    /// Pages offered to the tier, with those that it refused and those that were not sent because it is
+    /// passed by. Under [`TierPolicy::Promote`](crate::tier::TierPolicy::Promote), pages that come from
+    /// their files, and pages that the tier keeps when they leave memory with another version.
     pub demotions: u64,
     /// Of these, pages that it had (*aborted* demotions).
     pub present: u64,
@@ -47,13 +47,14 @@ pub struct TierStats {
     pub refused: u64,
     /// Of these, pages that it left to the pool.
     pub passed_up: u64,
-    /// Pages that were admitted and not offered, because all buffers were on their way.
+    /// Pages that were admitted and not offered, and questions that were not asked, because all buffers were
+    /// in use.
     pub skipped: u64,
     /// Pages that the admission kept from it.
     pub not_admitted: u64,
     /// Misses that it served.
     pub hits: u64,
-    /// Questions that it had no copy for.
+    /// Questions that it answered without a copy, or with a wrong one.
     pub absent: u64,
     /// Questions that it did not answer in time.
     pub timed_out: u64,
@@ -68,7 +69,7 @@ pub struct TierStats {
     pub buffers_bytes: u64,
     /// Why it is passed by now, if it is.
     pub passed_by: Option<PassedBy>,
-    /// How often that began.
+    /// How often it began to be passed by.
     pub times_passed_by: u64,
     /// What a read of a page from its file takes, in microseconds: a moving average.
     pub source_latency_us: f64,
@@ -99,7 +100,7 @@ impl Counts {
         of.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// As they are now; what the pool does not count is left at its default.
+    /// The counts as they are now. Other fields are left at their defaults.
     pub fn stats(&self) -> TierStats {
         let now = |count: &AtomicU64| count.load(Ordering::Relaxed);
         TierStats {

@@ -1,10 +1,10 @@
-//! What the file of a tier says of itself.
+//! The header and the directory in the file of a tier.
 //!
-//! The first page begins with [`MAGIC`]. Behind that are five words, little-endian: how many copies the
-//! directory has, the bytes of a page, where the directory begins, its hash, and a hash of these four. They
-//! are zero if there is no directory, as while a pool uses the tier.
+//! The first page begins with [`MAGIC`]. After that come five words, little-endian: how many copies the
+//! directory has, the bytes of a page, where the directory begins, its hash, and a hash of these four words.
+//! The words are zero if there is no directory, as while a pool uses the tier.
 //!
-//! The places follow, and then the directory: for each copy, the next to go first, its
+//! After the first page come the places, and then the directory: for each copy, the next to go first, its
 //! [`Envelope`] and its place, in blocks of [`block_bytes`] with zeros at their ends.
 
 use std::ptr::NonNull;
@@ -19,14 +19,15 @@ use crate::tier::buffer::{Buffers, Envelope, TierBuffer};
 use crate::tier::file::store::Store;
 use crate::tier::hash::hash;
 
-/// What a tier's file begins with. A file that begins otherwise, and not with a page of zeros, is somebody's.
+/// The beginning of a tier's file. A file that begins with neither this nor a page of zeros belongs to
+/// somebody else.
 const MAGIC: &[u8; 16] = b"bufpool tier 1\n\0";
 const WORDS: usize = 5;
 /// An envelope, and a place as a word.
 const ENTRY_BYTES: usize = Envelope::BYTES + 8;
 const BLOCK_BYTES: usize = 256 << 10;
 
-/// A tier's file, of a pool whose pages have this many bytes. Each call waits for its transfer.
+/// A tier's file, for a pool whose pages have `page_bytes` bytes. Each call waits for its transfer.
 #[derive(Clone)]
 pub(super) struct TierFile {
     pub source: SourceRef,
@@ -34,7 +35,7 @@ pub(super) struct TierFile {
     pub page_bytes: usize,
 }
 
-/// Where the directory is.
+/// Where the directory is, as the header says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Directory {
     copies: u64,
@@ -45,7 +46,7 @@ pub(super) struct Directory {
 /// A directory that is being written.
 struct DirectoryWriter<'a> {
     file: &'a TierFile,
-    /// Told of each block.
+    /// Gets a message for each block.
     progress: &'a Sender<()>,
     block: TierBuffer,
     filled_bytes: usize,
@@ -56,18 +57,19 @@ struct DirectoryWriter<'a> {
 }
 
 impl TierFile {
-    /// The first page is the header's.
+    /// The offset of a place. The first page is the header's.
     pub fn offset(&self, place: u32) -> u64 {
         (u64::from(place) + 1) * self.page_bytes as u64
     }
 
-    /// Makes sure that the file is a tier's, or nobody's, which it then becomes, with that many places. The
-    /// pages of its directory are restored, if their files are known by tags. There is no directory any more
-    /// then, durably, so that a crash from here on leaves a tier without pages.
+    /// Prepares the file for a pool, with `places` places. The file must be a tier's, or nobody's; then it
+    /// becomes a tier's. Pages of its directory are restored, if files are known by their tags. Then the
+    /// directory is removed, durably, so that a crash from here on leaves a tier without pages.
     ///
     /// # Errors
     ///
-    /// If it is neither, and then nothing has changed; if it is a device with less room; and if I/O fails.
+    /// If the file is somebody else's, and nothing has changed then; if it is a device with less room; if
+    /// I/O fails.
     pub fn make_ready(&self, places: u32, into: &mut Store) -> Result<()> {
         let page_bytes = self.page_bytes as u64;
         let mut header = self.buffer(self.page_bytes);
@@ -81,7 +83,7 @@ impl TierFile {
             return Err(Error::new(ErrorKind::Unsupported, super::OPERATION, message));
         }
         if let Some(directory) = Directory::of(&header, self.page_bytes).filter(|_| into.is_by_tag()) {
-            // A tier may lose what it has: pages that cannot be found are not there.
+            // A tier may lose pages, so a directory that cannot be read is no error.
             if !self.read_directory(directory, into).unwrap_or(false) {
                 into.clear();
             }
@@ -94,7 +96,7 @@ impl TierFile {
         self.set_places(places)
     }
 
-    /// Gives the file its length.
+    /// Sets the file's length to that of `places` places; checks the length of a block device.
     pub fn set_places(&self, places: u32) -> Result<()> {
         let bytes = self.offset(places);
         if !self.source.capabilities().fixed_length {
@@ -109,8 +111,8 @@ impl TierFile {
         Ok(())
     }
 
-    /// Writes the directory of a tier that nobody uses any more, behind its places, and makes it what the
-    /// next opening finds. `progress` hears of each step.
+    /// Writes the directory of a tier that no pool uses any more, behind its places, and makes it what the
+    /// next opening finds. `progress` gets a message for each step.
     pub fn save(&self, store: &Store, places: u32, progress: &Sender<()>) -> Result<()> {
         let offset = self.offset(places);
         let mut writer = DirectoryWriter {
@@ -124,14 +126,15 @@ impl TierFile {
         };
         store.for_each_written(|envelope, place| writer.add(envelope, place));
         let directory = writer.end()?;
-        // The pages are durable before something says that they are there.
+        // The pages and the directory must be durable before the header says that they are there.
         self.sync()?;
         let _ = progress.send(());
         self.write_header(&mut self.buffer(self.page_bytes), Some(directory))?;
         self.sync()
     }
 
-    /// Whether it was as its hash says; else what was restored of it is nothing to rely on.
+    /// Restores the pages of the directory. False if it does not match its hash; then nothing that was
+    /// restored can be relied on.
     fn read_directory(&self, directory: Directory, into: &mut Store) -> Result<bool> {
         let mut block = self.buffer(block_bytes(self.page_bytes));
         let (mut offset, mut left, mut sum) = (directory.offset, directory.copies, 0);
@@ -193,7 +196,8 @@ impl TierFile {
 }
 
 impl Directory {
-    /// Of the header of a tier that was closed cleanly, with pages of this size.
+    /// The directory according to the header. None unless the tier was closed cleanly, with pages of this
+    /// size.
     fn of(header: &[u8], page_bytes: usize) -> Option<Self> {
         let words = header.get(MAGIC.len()..)?.get(..WORDS * 8)?;
         let directory = Self { copies: word(words, 0), offset: word(words, 2), hash: word(words, 3) };
@@ -230,7 +234,7 @@ impl DirectoryWriter<'_> {
         self.offset += self.block.len() as u64;
         self.block.fill(0);
         self.filled_bytes = 0;
-        // Nobody may wait any more.
+        // Nobody may be waiting any more.
         let _ = self.progress.send(());
     }
 

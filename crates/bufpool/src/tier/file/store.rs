@@ -11,22 +11,22 @@ use crate::tier::buffer::{Envelope, TierPage};
 use crate::tier::copies::{Client, Copies, Copy, Kept, Lookup, Offer};
 use crate::tier::{Demoted, Life, TierRange, Version};
 
-/// Most writes and reads in flight; a page that would be one more is refused, or said to be absent. The file
-/// has that many more places than pages, so that none is given to another page while a transfer uses it.
+/// The most transfers in flight. A page that would need one more is refused, or said to be absent. The file
+/// has this many more places than pages, so that no place is given to another page while a transfer uses it.
 const IN_FLIGHT_MAX: u32 = 128;
-/// Files that a tier can tell apart by their tags.
+/// The most files that a tier can tell apart by their tags.
 const TAGS_MAX: usize = 1 << (64 - PageId::NUMBER_BITS);
 
 /// The copies in a file, and the places in it.
 pub(super) struct Store {
     copies: Copies<Placed>,
-    /// Also those beyond `limit`, as long as a transfer may use them.
+    /// All places, also those beyond `limit` while transfers may use them.
     places: Vec<Place>,
     /// Places from this one on are not given to pages.
     limit: u32,
     free: Vec<u32>,
     in_flight: u32,
-    /// Numbers of files by their tags, where copies outlive the pool and its own numbers.
+    /// File numbers by tag, if copies outlive the pool and its own file numbers.
     numbers: Option<HashMap<u64, FileId>>,
 }
 
@@ -34,11 +34,11 @@ pub(super) struct Store {
 #[derive(Clone)]
 pub(super) struct Placed {
     pub place: u32,
-    /// While they are being written.
+    /// The bytes, while they are being written.
     pub bytes: Option<Arc<TierPage>>,
 }
 
-/// Room for a page in the file: free, if nothing has it.
+/// Room for a page in the file. It is free if no copy and no transfer uses it.
 #[derive(Clone, Copy, Default)]
 struct Place {
     /// A copy is there.
@@ -47,8 +47,8 @@ struct Place {
 }
 
 impl Store {
-    /// With room for `pages` pages. If `by_tag`, files are known by their tags, and those without one not at
-    /// all.
+    /// A store with room for `pages` pages. If `by_tag`, files are known by their tags, and pages of files
+    /// without a tag are not kept.
     ///
     /// # Errors
     ///
@@ -72,12 +72,12 @@ impl Store {
         self.numbers.is_some()
     }
 
-    /// Pages that there are.
+    /// How many pages there are.
     pub fn len(&self) -> u32 {
         self.copies.len()
     }
 
-    /// The page as the copies know it; none if it is not to be kept.
+    /// The page's number as the copies know it. None if the page is not to be kept.
     pub fn id(&mut self, page: PageName) -> Option<PageId> {
         let file = self.number_of(page.file, page.file_tag)?;
         Some(PageId::in_file(file, page.number))
@@ -92,7 +92,8 @@ impl Store {
         Some(*numbers.entry(tag).or_insert(next))
     }
 
-    /// What becomes of a page that is offered, and where it is to be written if it is kept.
+    /// Admits a page that is offered. Returns the outcome, and the place where it is to be written, if it
+    /// has to be.
     pub fn admit(&mut self, page: PageId, bytes: &Arc<TierPage>, offer: Offer) -> (Demoted, Option<u32>) {
         if self.copies.renew(page, bytes.envelope()) {
             return (Demoted::Present, None);
@@ -108,7 +109,7 @@ impl Store {
         (demoted, Some(place))
     }
 
-    /// Keeps a copy whose place is nobody's; others make room.
+    /// Keeps a copy whose place is free. Other copies make room.
     fn keep(&mut self, page: PageId, copy: Copy<Placed>, offer: Offer) -> Demoted {
         self.places[copy.bytes.place as usize].is_taken = true;
         let Kept { demoted, left } = self.copies.keep(page, copy, offer);
@@ -116,13 +117,14 @@ impl Store {
         demoted
     }
 
-    /// How long pages stay in the pool's memory.
+    /// Hears how long pages stay in the pool's memory.
     pub fn hear_life(&mut self, life: Life) {
         self.copies.hear_life(life);
     }
 
-    /// The copy of that version, and whether the pool is not to keep the page. If it has no bytes here, a
-    /// transfer from its place has begun.
+    /// The copy of that version, and whether its page is to leave the pool's memory first. If the copy's
+    /// bytes are not in memory, a transfer from its place is counted as begun. None also if there are too
+    /// many transfers.
     pub fn find(&mut self, page: PageId, version: Version) -> Option<(Copy<Placed>, bool)> {
         let is_here = self.copies.get_mut(page).is_some_and(|copy| copy.bytes.bytes.is_some());
         if !is_here && self.in_flight >= IN_FLIGHT_MAX {
@@ -146,7 +148,7 @@ impl Store {
         }
     }
 
-    /// These pages leave, those that are there.
+    /// Removes those of the pages that are there.
     pub fn forget(&mut self, pages: &TierRange) {
         let Some(file) = self.number_of(pages.file, pages.file_tag) else { return };
         let pages = TierRange { file, ..pages.clone() };
@@ -159,7 +161,7 @@ impl Store {
         }
     }
 
-    /// The write to a place has ended.
+    /// The write of a page to a place has ended.
     pub fn written(&mut self, page: PageId, place: u32, is_written: bool) {
         self.end_transfer(place);
         let Some(copy) = self.copies.get_mut(page).filter(|copy| copy.bytes.place == place) else { return };
@@ -181,7 +183,7 @@ impl Store {
         self.free_if_unused(place);
     }
 
-    /// A copy has left its place.
+    /// A copy has left; its place becomes free if no transfer uses it.
     fn vacate(&mut self, left: &Placed) {
         self.places[left.place as usize].is_taken = false;
         self.free_if_unused(left.place);
@@ -194,12 +196,11 @@ impl Store {
         }
     }
 
-    /// Makes room for `pages` pages, no more and no fewer. With less room, first those leave that lie beyond
-    /// the end of the file, which becomes shorter, then those that are next to go.
+    /// Changes the room to `pages` pages. With less room, pages that lie beyond the new end of the file
+    /// leave first, and then those that are next to go.
     ///
     /// # Errors
-    ///
-    /// If there cannot be that many pages. Nothing has changed then.
+    /// If a tier cannot have that many pages. Nothing has changed then.
     pub fn resize(&mut self, pages: u32) -> Result<()> {
         let limit = Self::places_of(pages);
         let mut beyond = Vec::new();
@@ -208,7 +209,7 @@ impl Store {
                 beyond.push(page);
             }
         });
-        // Those that are beyond have left only if there is less room, which is never too much.
+        // Pages lie beyond the end only if there is less room, and then the call below cannot fail.
         beyond.into_iter().for_each(|page| self.forget_page(page));
         let left = self.copies.resize(pages.into())?;
         left.iter().for_each(|left| self.vacate(left));
@@ -222,7 +223,7 @@ impl Store {
         if limit as usize > self.places.len() {
             self.places.resize(limit as usize, Place::default());
         }
-        // The lowest is taken first.
+        // In this order, so that the lowest place is taken first.
         (before..limit).rev().for_each(|place| self.free_if_unused(place));
     }
 
@@ -240,7 +241,8 @@ impl Store {
         });
     }
 
-    /// A copy that was in the file before it was opened. Left out if it cannot be where it is said to be.
+    /// Restores a copy that was in the file before it was opened. It is left out if it cannot be where the
+    /// directory says.
     pub fn restore(&mut self, envelope: Envelope, place: u32) {
         let number = envelope.number();
         let is_free = self.places.get(place as usize).is_some_and(|place| !place.is_taken);
@@ -255,14 +257,14 @@ impl Store {
         }
     }
 
-    /// All pages leave.
+    /// Removes all pages.
     pub fn clear(&mut self) {
         let mut pages = Vec::new();
         self.copies.for_each(|page, _| pages.push(page));
         pages.into_iter().for_each(|page| self.forget_page(page));
     }
 
-    /// All have been [restored](Self::restore).
+    /// To be called when all copies have been [restored](Self::restore).
     pub fn end_restoring(&mut self) {
         let places = &self.places;
         self.free = (0..self.limit).rev().filter(|place| !places[*place as usize].is_taken).collect();
