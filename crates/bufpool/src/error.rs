@@ -9,7 +9,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// What went wrong, with the operation, file and page it happened to.
 ///
 /// The kind is for programs ([`Error::kind`]); the `Display` form is for people and says what was expected.
-/// One pointer in size, so that results stay small; it allocates only when an error happens.
+/// An `Error` is one pointer in size, so that results stay small; it is allocated only when an error
+/// happens.
 pub struct Error(Box<Details>);
 
 #[derive(Clone)]
@@ -20,7 +21,7 @@ struct Details {
     page: Option<u64>,
     message: String,
     source: Option<Source>,
-    /// Of the error of the operating system below, if there is one.
+    /// The kind of the operating system's error that caused this one, if there is one.
     io_kind: Option<io::ErrorKind>,
 }
 
@@ -40,17 +41,17 @@ pub enum ErrorKind {
     InvalidOptions,
     /// Floors and caps that cannot hold: the floors' sum is too large, or a floor is above its cap.
     Floor,
-    /// The file's length is not a multiple of the page size; or its page table would pass
-    /// [`page_tables_bytes_max`](crate::PoolOptions::page_tables_bytes_max), or needs memory or addresses
-    /// that the process may not have.
+    /// The file's length is not a multiple of the page size, or would be beyond 2^40 pages; or its page
+    /// table would exceed [`page_tables_bytes_max`](crate::PoolOptions::page_tables_bytes_max), or needs
+    /// memory or addresses that the process may not have.
     FileLength,
     /// The page's number is not below the file's number of pages.
     PageBeyondEnd,
     /// A range that is inverted or ends beyond the file.
     Range,
-    /// The same inode is already open in this pool.
+    /// The same inode, or a source of the same identity, is already open in this pool.
     FileAlreadyOpen,
-    /// Another open file holds the lock on this file.
+    /// A conflicting lock, or a lease, is held on this file.
     FileLocked,
     /// The file was closed or removed.
     FileClosed,
@@ -63,19 +64,21 @@ pub enum ErrorKind {
     ReadOnly,
     /// The page is pinned or latched by someone who must let go of it first.
     PageBusy,
-    /// A latch was not free within `latch_wait_ms`, or a file that another thread was closing, reopening or
-    /// resizing.
+    /// A latch was not free within `latch_wait_ms`, or another thread was closing, reopening or resizing the
+    /// file for longer than that.
     LatchTimeout,
-    /// The calling thread would wait for a latch that it holds itself. That is found out in debug builds and
-    /// with the feature `deadlock-check`; in others the wait ends with [`LatchTimeout`](Self::LatchTimeout).
+    /// The calling thread would wait for a latch that it holds itself. Debug builds, and those with the
+    /// feature `deadlock-check`, find that out at once; in others the wait ends with
+    /// [`LatchTimeout`](Self::LatchTimeout). In all builds also a call of the pool by code that the pool
+    /// calls under its policy lock, such as a manager.
     SelfDeadlock,
     /// Every frame that could have been taken is pinned.
     Exhausted,
-    /// A directive with a priority out of range, or of a tenant whose manager takes no directives.
+    /// A directive with a priority out of range, or for a tenant whose manager takes no directives.
     Directive,
-    /// A directive for one range of pages more than the 4,096 whose priorities a tenant may set.
+    /// A directive for one more range of pages than the 4,096 for which a tenant may set priorities.
     DirectiveLimit,
-    /// A privileged program, for a tenant that is not privileged; or another floor or cap, for one that is.
+    /// A privileged program for a tenant that is not privileged, or another floor or cap for one that is.
     Privilege,
     /// [`Tenant::send`](crate::Tenant::send) to a tenant that has no program.
     NoProgram,
@@ -85,36 +88,36 @@ pub enum ErrorKind {
     TenantClosed,
     /// The pool was closed.
     PoolClosed,
-    /// The pool belongs to the process that the calling one was forked from.
+    /// The pool belongs to the process that the calling process was forked from.
     ForkedChild,
     /// A page and a tenant, or a file and a tenant, belong to different pools.
     WrongPool,
-    /// The requested I/O backend, or direct I/O, cannot be had here.
+    /// The requested I/O backend, or direct I/O, is not available here.
     IoUnavailable,
     /// The device has no room left.
     NoSpace,
-    /// The file ended inside a page: it was shortened behind the pool's back.
+    /// A read met the end of the file, or a flush found it too short: it was shortened behind the pool's back.
     UnexpectedEof,
     /// The engine's log could not be advanced, so pages that depend on it stay dirty.
     Log,
     /// The page's contents failed verification after a second read.
     Corrupt,
-    /// The file no longer has the name that it was opened by: nobody has it now, or another file.
+    /// The file no longer has the name that it was opened by: the name is gone, or belongs to another file.
     NameChanged,
     /// The descriptor handed over does not allow what will be done with it.
     Descriptor,
-    /// What was asked cannot be done with this kind of file.
+    /// The operation is impossible on this kind of file.
     Unsupported,
     /// There is no file of that name.
     NotFound,
-    /// The system does not allow it to this process.
+    /// The system does not allow the operation to this process.
     PermissionDenied,
     /// Any other failure of the operating system or the device.
     Io,
 }
 
 impl ErrorKind {
-    /// Of an error of the operating system.
+    /// The kind that stands for an error of the operating system.
     pub(crate) fn of_io(kind: io::ErrorKind) -> Self {
         match kind {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace,
@@ -147,8 +150,8 @@ impl Error {
         self.0.page
     }
 
-    /// The kind of the operating system's error below, if there is one, and otherwise the one that comes
-    /// nearest to [`kind`](Self::kind). An [`io::Error`] made from this one has it.
+    /// The kind of the operating system's error that caused this one, if there is one. Otherwise the kind
+    /// that comes nearest to [`kind`](Self::kind). An [`io::Error`] that is made from this error has it.
     pub fn io_kind(&self) -> io::ErrorKind {
         self.0.io_kind.unwrap_or(match self.0.kind {
             ErrorKind::NotFound => io::ErrorKind::NotFound,
@@ -177,8 +180,9 @@ impl Error {
         })
     }
 
-    /// For [`Tier::attach`](crate::tier::Tier::attach) of a tier outside this crate: it cannot serve the
-    /// pool. The message says why, and what was expected. Of kind [`ErrorKind::InvalidOptions`].
+    /// The error of [`Tier::attach`](crate::tier::Tier::attach) for tiers outside this crate: the tier
+    /// cannot serve the pool. The message should say why, and what was expected. Of kind
+    /// [`ErrorKind::InvalidOptions`].
     pub fn of_tier(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::InvalidOptions, "open tier", message)
     }
@@ -201,7 +205,7 @@ impl Error {
         Self::with_source(ErrorKind::of_io(kind), operation, source).with_io_kind(kind)
     }
 
-    /// An error with the error below it, whose message it repeats.
+    /// An error that is caused by another one, whose message it repeats.
     pub(crate) fn with_source(
         kind: ErrorKind,
         operation: &'static str,
@@ -212,7 +216,7 @@ impl Error {
         error
     }
 
-    /// The error below is one of the operating system of this kind.
+    /// Notes that the cause is an error of the operating system of this kind.
     pub(crate) fn with_io_kind(mut self, kind: io::ErrorKind) -> Self {
         self.0.io_kind = Some(kind);
         self

@@ -1,8 +1,8 @@
-//! Where an operation that nobody's stack waits for leaves its outcome.
+//! Where an operation that no call waits for leaves its outcome.
 //!
-//! One side is the operation, which ends on any thread; the other a future, which may be asked at any time,
-//! or dropped, or a thread that waits in the end. An outcome that nobody wants any more is not made, or
-//! dropped by the future; so once a future is gone, nothing is held for it.
+//! One side is the operation, which ends on any thread. The other side is a future, which may be polled at
+//! any time or dropped, or a thread that waits in the end. An outcome that nobody wants any more is not
+//! made, or is dropped together with the future. So nothing is held for a future that is gone.
 
 use crate::sync::{Condvar, Mutex};
 use crate::wakers::PoolWaker;
@@ -15,7 +15,7 @@ pub(crate) struct Landing<T> {
 
 struct LandingSlot<T> {
     outcome: Option<T>,
-    /// Whom to wake.
+    /// Woken when the outcome is there.
     waker: Option<PoolWaker>,
     /// A thread waits.
     is_waited_for: bool,
@@ -33,7 +33,8 @@ impl<T> Landing<T> {
         Self { state: Mutex::default(), landed: Condvar::default() }
     }
 
-    /// The operation is over. Its outcome is made only if somebody wants it; the waker is to be handed over.
+    /// Ends the operation. Calls `outcome` only if somebody wants the outcome. The waker that is returned
+    /// must be handed over.
     #[must_use = "somebody waits"]
     pub fn land(&self, outcome: impl FnOnce() -> T) -> Option<PoolWaker> {
         let mut state = self.state.lock();
@@ -47,7 +48,7 @@ impl<T> Landing<T> {
         state.waker.take()
     }
 
-    /// Waits for the outcome, which nobody else takes.
+    /// Waits for the outcome. Only one thread may do so.
     pub fn wait(&self) -> T {
         let mut state = self.state.lock();
         state.is_waited_for = true;
@@ -59,7 +60,7 @@ impl<T> Landing<T> {
         }
     }
 
-    /// The outcome, if it is there; otherwise what `adopt` makes, if anything, is woken when it is.
+    /// The outcome, if it is there. Otherwise the waker that `adopt` makes, if any, is woken when it is.
     pub fn poll(&self, adopt: impl FnOnce() -> Option<PoolWaker>) -> Option<T> {
         let landed = self.state.lock().outcome.take();
         if landed.is_some() {
@@ -77,7 +78,7 @@ impl<T> Landing<T> {
         outcome
     }
 
-    /// Nobody will ask again.
+    /// Nobody will ask for the outcome again.
     pub fn abandon(&self) {
         let unwanted = {
             let mut state = self.state.lock();

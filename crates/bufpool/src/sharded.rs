@@ -1,8 +1,8 @@
-//! References that threads count apart.
+//! References that are counted separately for groups of threads.
 //!
-//! A miss takes a reference to a file, or to what reads it, and drops it again. With one count for all
-//! threads, those that miss at a time take its cache line from each other. So there are a few *shards* of
-//! such a value, each with a count of its own, and a thread clones the one of its [stripe].
+//! A miss takes a reference to a file, or to the source that reads it, and drops it again. With one count
+//! for all threads, threads that miss at the same time would take its cache line from each other. So such a
+//! value has a few *shards*, each with a count of its own, and a thread clones the shard of its [stripe].
 
 use std::cell::Cell;
 use std::ops::Deref;
@@ -14,7 +14,7 @@ use crossbeam::utils::CachePadded;
 /// Stripes of threads; a power of two.
 pub(crate) const STRIPES: usize = 16;
 
-/// The stripe of the calling thread, below [`STRIPES`]: threads take turns.
+/// The stripe of the calling thread, below [`STRIPES`]. Threads are assigned to stripes in turn.
 #[inline]
 pub(crate) fn stripe() -> usize {
     static THREADS: AtomicUsize = AtomicUsize::new(0);
@@ -32,17 +32,17 @@ pub(crate) fn stripe() -> usize {
 /// Shards of a value that is kept in a few places; a power of two.
 pub(crate) const SHARDS: usize = 4;
 
-/// A reference that is counted apart from those of other stripes. Clones are counted with it.
+/// A reference that shares its count only with its clones.
 #[derive(Debug)]
 pub(crate) struct Shard<T>(Arc<CachePadded<T>>);
 
 impl<T> Shard<T> {
-    /// The first of its count.
+    /// The first reference of a new count.
     pub fn new(value: T) -> Self {
         Self(Arc::new(CachePadded::new(value)))
     }
 
-    /// There are no clones of it.
+    /// Whether there are no clones of it.
     pub fn is_last(&self) -> bool {
         Arc::strong_count(&self.0) == 1
     }
@@ -69,12 +69,12 @@ impl<T> Deref for Shard<T> {
 pub(crate) struct Sharded<T>([Shard<T>; SHARDS]);
 
 impl<T: Clone> Sharded<T> {
-    /// Of clones of `value`.
+    /// Shards of clones of `value`.
     pub fn new(value: &T) -> Self {
         Self(std::array::from_fn(|_| Shard::new(value.clone())))
     }
 
-    /// The calling thread's.
+    /// The shard of the calling thread.
     #[inline]
     pub fn own(&self) -> &Shard<T> {
         &self.0[stripe() % SHARDS]

@@ -1,7 +1,7 @@
 //! The one switch between the real primitives and loom's (`--cfg bufpool_loom`).
 //!
-//! Only what the page word, page tables, the frame table, the latches, the reserve, a file's gate, the access
-//! log and the policy lock use: everything else is not explored by the model checker and uses std and
+//! Used by the page word, page tables, the frame table, the latches, the reserve, a file's gate, the access
+//! log and the policy lock. All other code is not explored by the model checker, and uses std and
 //! parking_lot directly. Loom knows no time, so waits have no deadline there.
 
 #[cfg(not(bufpool_loom))]
@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 #[cfg(bufpool_loom)]
 pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 
-/// The reader's half of a pair with [`barrier_everywhere`](crate::sys::barrier_everywhere): keeps the order
-/// of the program, which that one makes an order for all processors. The model checker has no such pair.
+/// The reader's half of a pair with [`barrier_everywhere`](crate::sys::barrier_everywhere). It only keeps
+/// the order in the program; the other half makes that the order for all processors. The model checker has
+/// no such pair, so it gets a full fence.
 #[inline(always)]
 pub(crate) fn barrier_if_asked() {
     #[cfg(not(bufpool_loom))]
@@ -21,7 +22,8 @@ pub(crate) fn barrier_if_asked() {
     fence(Ordering::SeqCst);
 }
 
-/// A function that is constant but where the model checker makes the values.
+/// Defines a function that is `const` except under the model checker, whose values cannot be made in
+/// constants.
 macro_rules! const_unless_loom {
     ($(#[$attribute:meta])* $visibility:vis fn $($rest:tt)*) => {
         #[cfg(not(bufpool_loom))]
@@ -73,7 +75,7 @@ mod lock {
     pub(crate) struct Condvar(parking_lot::Condvar);
 
     impl Condvar {
-        /// Waits for a notification, the deadline, or nothing at all: callers look again.
+        /// Waits for a notification or the deadline. May also return without either, so callers check again.
         pub fn wait<'a, T>(
             &self,
             mut guard: MutexGuard<'a, T>,
@@ -94,7 +96,7 @@ mod lock {
             self.0.notify_one();
         }
 
-        /// Whether a thread waits. One that does looks again, and goes on waiting.
+        /// Whether a thread waits. Wakes one that does; it checks again, and goes on waiting.
         #[cfg(test)]
         pub fn is_waited_for(&self) -> bool {
             self.0.notify_one()
@@ -135,7 +137,7 @@ mod lock {
             self.0.try_lock().ok()
         }
 
-        /// Not known there.
+        /// Not known under the model checker.
         pub fn is_locked(&self) -> bool {
             false
         }
@@ -174,7 +176,7 @@ mod lock {
 
 pub(crate) use lock::{Condvar, Mutex, MutexGuard, relax};
 
-/// The time after `limit`, or a time that does not come if there is none.
+/// The time after `limit`; a year from now if that cannot be represented.
 pub(crate) fn deadline_after(limit: Duration) -> Instant {
     let now = Instant::now();
     now.checked_add(limit).unwrap_or(now + Duration::from_secs(365 * 24 * 3600))

@@ -30,7 +30,8 @@ pub(crate) fn retry_interrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> i
     }
 }
 
-/// Fetches the cache line at an address for writing, without waiting for it. A hint: any address will do.
+/// Prefetches the cache line at an address for writing, without waiting for it. A hint: any address is
+/// allowed.
 #[inline(always)]
 pub(crate) fn fetch_to_write<T>(place: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -42,7 +43,7 @@ pub(crate) fn fetch_to_write<T>(place: *const T) {
     let _ = place;
 }
 
-/// What direct I/O on a file demands, in bytes; powers of two.
+/// The alignment that direct I/O on a file needs, in bytes; powers of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DirectAlignment {
     /// Alignment of the memory.
@@ -130,25 +131,26 @@ pub(crate) fn block_device_bytes(fd: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(bytes)
 }
 
-/// Tries to lock the open file by flock, exclusively or shared. False if somebody else's lock is in the way.
+/// Tries to lock the open file by flock, exclusively or shared. False if a conflicting lock is held. Does
+/// not wait.
 pub(crate) fn try_flock(fd: BorrowedFd<'_>, exclusive: bool) -> io::Result<bool> {
     let kind = if exclusive { libc::LOCK_EX } else { libc::LOCK_SH };
     // SAFETY: takes a descriptor, which the borrow keeps open, and a flag.
     is_locked(retry_interrupted(|| check(unsafe { libc::flock(fd.as_raw_fd(), kind | libc::LOCK_NB) })))
 }
 
-/// Gives up that lock, even while something else (a ring) still holds the file open.
+/// Gives up the lock of [`try_flock`], even while something else (a ring) still holds the file open.
 pub(crate) fn unlock_flock(fd: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: takes a descriptor, which the borrow keeps open, and a flag.
     retry_interrupted(|| check(unsafe { libc::flock(fd.as_raw_fd(), libc::LOCK_UN) })).map(drop)
 }
 
-/// As [`try_flock`], by a lock of the open file description on all of the file.
+/// As [`try_flock`], with a lock of the open file description on all of the file.
 pub(crate) fn try_ofd_lock(fd: BorrowedFd<'_>, exclusive: bool) -> io::Result<bool> {
     is_locked(set_ofd_lock(fd, if exclusive { libc::F_WRLCK } else { libc::F_RDLCK }))
 }
 
-/// Gives up that lock.
+/// Gives up the lock of [`try_ofd_lock`].
 pub(crate) fn unlock_ofd(fd: BorrowedFd<'_>) -> io::Result<()> {
     set_ofd_lock(fd, libc::F_UNLCK).map(drop)
 }
@@ -156,14 +158,14 @@ pub(crate) fn unlock_ofd(fd: BorrowedFd<'_>) -> io::Result<()> {
 fn set_ofd_lock(fd: BorrowedFd<'_>, kind: libc::c_int) -> io::Result<libc::c_int> {
     // SAFETY: a structure of numbers.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
-    // From the first byte to the end, wherever that is: zeros.
+    // Zeros mean: from the first byte to the end, wherever the end is.
     lock.l_type = kind as libc::c_short;
     lock.l_whence = libc::SEEK_SET as libc::c_short;
     // SAFETY: takes a descriptor, which the borrow keeps open, and a structure that lives during the call.
     retry_interrupted(|| check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) }))
 }
 
-/// False if somebody else's lock is in the way.
+/// False if a conflicting lock is held.
 fn is_locked(result: io::Result<libc::c_int>) -> io::Result<bool> {
     match result {
         Ok(_) => Ok(true),
@@ -174,9 +176,9 @@ fn is_locked(result: io::Result<libc::c_int>) -> io::Result<bool> {
     }
 }
 
-/// Opens `path`, from `folder` on if it is relative, with flags of open(2). No program that is started
-/// inherits the descriptor; a file that is made has the permissions that the process's mask leaves of
-/// rw-rw-rw-.
+/// Opens `path`, relative to `folder` unless it is absolute, with flags of open(2). Programs that the
+/// process starts do not inherit the descriptor. A file that is made has the permissions rw-rw-rw- less the
+/// process's mask.
 pub(crate) fn open_at(folder: BorrowedFd<'_>, path: &CStr, flags: libc::c_int) -> io::Result<OwnedFd> {
     let flags = flags | libc::O_CLOEXEC;
     let mode: libc::mode_t = 0o666;
@@ -188,7 +190,7 @@ pub(crate) fn open_at(folder: BorrowedFd<'_>, path: &CStr, flags: libc::c_int) -
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Removes the entry `name`, not a folder, from `folder`.
+/// Removes the entry `name` from `folder`; it must not be a folder itself.
 pub(crate) fn unlink_at(folder: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
     // SAFETY: takes a descriptor, which the borrow keeps open, a C string, and a number.
     check(unsafe { libc::unlinkat(folder.as_raw_fd(), name.as_ptr(), 0) }).map(drop)
@@ -212,8 +214,8 @@ pub(crate) fn status_flags(fd: BorrowedFd<'_>) -> io::Result<libc::c_int> {
     check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) })
 }
 
-/// Switches direct I/O of an open file on or off (`O_DIRECT`), and off that its operations fail where they
-/// would have to wait (`O_NONBLOCK`).
+/// Switches direct I/O of an open file (`O_DIRECT`) on or off. Always switches `O_NONBLOCK` off, with which
+/// operations would fail instead of waiting.
 pub(crate) fn set_direct(fd: BorrowedFd<'_>, direct: bool) -> io::Result<()> {
     let flags = status_flags(fd)?;
     let wanted = flags & !(libc::O_DIRECT | libc::O_NONBLOCK) | if direct { libc::O_DIRECT } else { 0 };
@@ -243,12 +245,12 @@ pub(crate) fn allocate(fd: BorrowedFd<'_>, from: u64, bytes: u64) -> io::Result<
     retry_interrupted(|| check(unsafe { libc::fallocate(fd.as_raw_fd(), 0, from, bytes) })).map(drop)
 }
 
-/// Drops what the system caches of the file and has no changes in.
+/// Drops the pages of the file that the system caches and that have no changes.
 pub(crate) fn drop_cache(fd: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: takes a descriptor, which the borrow keeps open, and numbers.
     match unsafe { libc::posix_fadvise(fd.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) } {
         0 => Ok(()),
-        // Unlike other calls it returns the error number.
+        // Unlike other calls, this one returns the error number.
         errno => Err(io::Error::from_raw_os_error(errno)),
     }
 }
@@ -330,12 +332,12 @@ pub(crate) fn open_files_limit() -> Option<u64> {
     soft_limit(libc::RLIMIT_NOFILE)
 }
 
-/// How much of its addresses a process may still take.
+/// How many addresses a process may still take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum AddressSpace {
-    /// As many as the machine has.
+    /// No limit but the machine's.
     Unlimited,
-    /// `RLIMIT_AS` is set; `None` where the system does not say what is taken.
+    /// `RLIMIT_AS` is set. `None` if the system does not say how many are taken.
     Limited { limit_bytes: u64, left_bytes: Option<u64> },
 }
 
@@ -353,7 +355,7 @@ fn taken_address_bytes() -> Option<u64> {
     pages.checked_mul(system_page_bytes() as u64)
 }
 
-/// Of the pages that the system maps, 4 to 64 KiB.
+/// The size of the system's pages in bytes, 4 to 64 KiB.
 fn system_page_bytes() -> usize {
     // SAFETY: takes a number.
     let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
@@ -380,8 +382,9 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `bytes` (not 0) bytes. Page-aligned; at 2 MiB from that size on, with huge pages advised. Zeros
-    /// in the child of a fork, and memory of its own: it must not share what its parent has I/O in flight on.
+    /// Maps `bytes` (not 0) bytes. The start is page-aligned, and from 2 MiB on a multiple of 2 MiB; huge
+    /// pages are advised then. The child of a fork has zeros there, in memory of its own, because it must
+    /// not share memory that its parent has I/O in flight on.
     pub(crate) fn new(bytes: usize) -> io::Result<Self> {
         if bytes < HUGE_PAGE_BYTES {
             let start = map(bytes)?;
@@ -401,7 +404,7 @@ impl Mapping {
         Ok(Self { start: aligned, bytes }.advised())
     }
 
-    /// Advice to the kernel; a refusal costs speed only, so it is not an error.
+    /// The result is ignored: this is advice to the kernel, and a refusal only costs speed.
     fn advised(self) -> Self {
         let start = self.start.as_ptr().cast();
         if !wipe_on_fork(self.start, self.bytes) {
@@ -429,22 +432,22 @@ impl Drop for Mapping {
     }
 }
 
-/// Tells the process that made it from children that are forked from it.
+/// Tells the process that made it apart from children that are forked from it.
 ///
-/// A word in memory that the kernel wipes in a child, so that a process with its parent's number is told
-/// apart, too, and nothing has to be called when a process forks.
+/// It is a word in memory that the kernel wipes in a child. So even a later process with the parent's number
+/// is told apart, and nothing has to be called when a process forks.
 #[derive(Debug)]
 pub(crate) struct ForkMark {
     page: Mapping,
     process: u32,
-    /// Linux before 4.14 does not wipe; then the number of the process tells.
+    /// Linux before 4.14 does not wipe; there the number of the process decides.
     is_wiped: bool,
 }
 
 impl ForkMark {
     const BYTES: usize = 4096;
 
-    /// Of the calling process.
+    /// The mark of the calling process.
     pub(crate) fn new() -> io::Result<Self> {
         let page = Mapping { start: map(Self::BYTES)?, bytes: Self::BYTES };
         let is_wiped = wipe_on_fork(page.start, page.bytes);
@@ -453,7 +456,7 @@ impl ForkMark {
         Ok(mark)
     }
 
-    /// The calling process made it.
+    /// Whether the calling process made it.
     #[inline]
     pub(crate) fn is_here(&self) -> bool {
         self.word().load(Ordering::Relaxed) != 0 && (self.is_wiped || self.process == std::process::id())
@@ -472,8 +475,8 @@ impl ForkMark {
     }
 }
 
-/// Addresses that nothing else in the process gets, of which a front part that grows is zeroed memory.
-/// Unmapped when dropped.
+/// Reserved addresses, which nothing else in the process gets. A front part of them, which can grow, is
+/// zeroed memory. Unmapped when dropped.
 #[derive(Debug)]
 #[cfg_attr(bufpool_loom, allow(dead_code))] // The models make their words one by one.
 pub(crate) struct Reservation {
@@ -489,17 +492,17 @@ unsafe impl Sync for Reservation {}
 
 #[cfg_attr(bufpool_loom, allow(dead_code))]
 impl Reservation {
-    /// Reserves `bytes` (not 0) addresses, page-aligned, that read as zeros, all of them in the child of a
-    /// fork. Takes no memory, but for the kernel's own tables where it is read (everywhere in a process that
-    /// locks all its memory: a five hundredth), and counts against no limit but that on addresses.
+    /// Reserves `bytes` (not 0) addresses, page-aligned. They read as zeros; in the child of a fork all of
+    /// them do. Takes no memory, except for the kernel's own tables where it is read (everywhere if the
+    /// process locks all its memory: a five hundredth), and counts against no limit but that on addresses.
     pub(crate) fn new(bytes: usize) -> io::Result<Self> {
         let reservation = Self { start: map_with(bytes, libc::PROT_READ, libc::MAP_NORESERVE)?, bytes };
         wipe_on_fork(reservation.start, reservation.bytes);
         Ok(reservation)
     }
 
-    /// Makes the first `bytes` bytes memory that can be written, as far as they are not yet. Huge pages are
-    /// advised from the size of one on.
+    /// Makes the first `bytes` bytes writable memory, as far as they are not yet. Huge pages are advised if
+    /// a huge page fits.
     ///
     /// # Panics
     ///
@@ -539,7 +542,7 @@ fn map_with(bytes: usize, protection: libc::c_int, more_flags: libc::c_int) -> i
     NonNull::new(start.cast()).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
 }
 
-/// Has a range of our own, of anonymous memory, read as zeros in the child of a fork. False if the kernel
+/// Makes a range of our own, of anonymous memory, read as zeros in the child of a fork. False if the kernel
 /// cannot (Linux before 4.14).
 fn wipe_on_fork(start: NonNull<u8>, bytes: usize) -> bool {
     // SAFETY: the range is the caller's; WIPEONFORK changes nothing for this process.
@@ -549,7 +552,7 @@ fn wipe_on_fork(start: NonNull<u8>, bytes: usize) -> bool {
 /// Size of a huge page on the machines that matter; larger [mappings](Mapping) start at a multiple of it.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// Asks for huge pages in a range of our own that has room for one. A refusal costs speed only.
+/// Advises huge pages for a range of our own in which one fits. A refusal only costs speed.
 fn advise_huge_pages(start: NonNull<u8>, bytes: usize) {
     if bytes >= HUGE_PAGE_BYTES {
         // SAFETY: the range is the caller's; HUGEPAGE changes only how it is backed.
@@ -557,7 +560,7 @@ fn advise_huge_pages(start: NonNull<u8>, bytes: usize) {
     }
 }
 
-/// Unmaps a range of our own; nothing if `bytes` is 0.
+/// Unmaps a range of our own. Does nothing if `bytes` is 0.
 fn unmap(start: NonNull<u8>, bytes: usize) {
     if bytes > 0 {
         // SAFETY: callers are `Mapping::new` and what drops a mapping or a reservation, which own the range
@@ -578,8 +581,8 @@ pub(crate) fn has_membarrier() -> bool {
     *REGISTERED
 }
 
-/// A full memory barrier on every processor that runs a thread of this process, or if the kernel has none to
-/// offer, on the caller's alone.
+/// A full memory barrier on every processor that runs a thread of this process. If the kernel offers none, a
+/// barrier of the caller only.
 pub(crate) fn barrier_everywhere() {
     if !(has_membarrier() && membarrier(MEMBARRIER_PRIVATE_EXPEDITED)) {
         std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
@@ -602,9 +605,9 @@ impl ThreadEnd {
         Self { end, key: std::sync::OnceLock::new() }
     }
 
-    /// Has the calling thread call the function when it ends, once everything that it has in thread-local
-    /// variables is dropped; also from within a destructor of a key of `pthread_key_create`, when those with
-    /// one are called once more. False if that is not possible.
+    /// Makes the calling thread call the function when it ends, after all its thread-local variables are
+    /// dropped. It may be called from within a destructor of a key of `pthread_key_create`; then the
+    /// function is called in the next round of such destructors. False if that is impossible.
     pub fn call_in_this_thread(&'static self) -> bool {
         extern "C" fn call(this: *mut libc::c_void) {
             // SAFETY: the value that was set below, of a key with this destructor, and static.

@@ -1,23 +1,23 @@
-//! Page checksums as [`PageHooks`] (feature `checksum`): CRC-32C over contents, file tag and page number, so
-//! that a page that was written to another place shows as well as one that was torn or changed.
+//! Page checksums as [`PageHooks`] (feature `checksum`): CRC-32C over contents, file tag and page number. So
+//! they detect a page that was written to a wrong place as well as one that was torn or changed.
 
 use std::sync::Arc;
 
 use crate::engine::hooks::{PageHooks, PageName};
 
-/// Checksums, made when pages are written and verified when they are read. A page of zeros passes: it was
-/// never written.
+/// Computes checksums when pages are written and verifies them when pages are read. A page of zeros passes,
+/// because it was never written.
 pub struct Checksum {
     place: Place,
 }
 
-/// Where checksums are kept if not in the pages themselves. They must become durable with the pages they
-/// belong to.
+/// Where checksums are kept if not in the pages themselves. A checksum must become durable together with its
+/// page.
 pub trait ChecksumStore: Send + Sync {
     /// The checksum of a page, if it has one.
     fn load(&self, page: PageName) -> Option<u32>;
 
-    /// Keeps the checksum of a page that is about to be written.
+    /// Stores the checksum of a page that is about to be written.
     fn store(&self, page: PageName, checksum: u32);
 }
 
@@ -32,13 +32,14 @@ enum Place {
 const BYTES: usize = size_of::<u32>();
 
 impl Checksum {
-    /// Kept in the page, in the four bytes at `offset`, which belong to the pool then. If pages are shorter
-    /// than `offset + 4` bytes, writing one poisons its file, and reading one fails unless it is all zeros.
+    /// Checksums in the page, in the four bytes at `offset`, which then belong to the pool. If pages are
+    /// shorter than `offset + 4` bytes, writing one poisons its file, and reading one fails unless it is all
+    /// zeros.
     pub fn in_page(offset: usize) -> Self {
         Self { place: Place::Page { offset } }
     }
 
-    /// Kept beside the pages.
+    /// Checksums in `store`, beside the pages.
     pub fn beside(store: Arc<dyn ChecksumStore>) -> Self {
         Self { place: Place::Beside(store) }
     }

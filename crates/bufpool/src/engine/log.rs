@@ -1,11 +1,11 @@
 //! The write-ahead rule: no page reaches its file before the log records that describe its changes are
 //! durable.
 //!
-//! The engine gives the pool a [`Log`]. For each frame the pool keeps two log sequence numbers: `page_lsn`,
-//! what the engine last passed to [`WriteGuard::set_lsn`](crate::WriteGuard::set_lsn), above which the page
-//! is not written; and `rec_lsn`, where the log ended when the guard under which the clean page was first
-//! changed had been granted, so that no record of a change that is not in the file lies before it. An engine
-//! therefore appends the record of a change *while it holds the guard*.
+//! The engine gives the pool a [`Log`]. For each frame the pool keeps two log sequence numbers. `page_lsn`
+//! is the greatest that the engine has passed to [`WriteGuard::set_lsn`](crate::WriteGuard::set_lsn); the
+//! page is not written before the log is durable up to it. `rec_lsn` is the end of the log when the guard
+//! under which the clean page was first changed was granted; no record of a change that is not in the file
+//! lies before it. So an engine must append the record of a change *while it holds the guard*.
 //!
 //! | call-back | called from |
 //! | --- | --- |
@@ -13,7 +13,7 @@
 //! | [`Log::durable`] | misses, the background writer, explicit flushes |
 //! | [`Log::advance`] | the background writer and explicit flushes; never a miss |
 //!
-//! A call-back that fails or panics leaves the pages that depend on it dirty and in memory, and the flush
+//! If a call-back fails or panics, the pages that depend on it stay dirty and in memory, and the flush
 //! reports [`ErrorKind::Log`].
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,14 +24,14 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// The engine's log, as far as the pool needs to know it.
 ///
-/// Call-backs may be called by any thread, also one that holds latches, but never under the pool's locks.
+/// Call-backs are called by any thread, also by one that holds latches, but never under the pool's locks.
 /// They must not call into the pool.
 pub trait Log: Send + Sync {
     /// The log sequence number that the next record will have, or any number above that of the last record.
-    /// Cheap.
+    /// Must be cheap: it is called for each write guard.
     fn end(&self) -> u64;
 
-    /// All records with numbers up to this one are durable. Cheap; never falls.
+    /// The number up to which all records are durable. Must be cheap, and never falls.
     fn durable(&self) -> u64;
 
     /// Makes the records up to `lsn` durable, and waits until they are.
@@ -60,14 +60,13 @@ impl LogLink {
         self.log.is_some()
     }
 
-    /// Where the log ends now; 0 without a log, and if the call-back panics, which is safe because it is too
-    /// low.
+    /// The end of the log now. 0 without a log, and if the call-back panics: too low a number is safe.
     pub fn end(&self) -> u64 {
         let end = |log: &dyn Log| contained(|| log.end()).unwrap_or(0);
         self.log.as_deref().map_or(0, end)
     }
 
-    /// The log is durable up to here; everything is without a log.
+    /// The number up to which the log is durable. Without a log everything is.
     pub fn durable(&self) -> u64 {
         if let Some(log) = &self.log
             && let Some(now) = contained(|| log.durable())
@@ -77,13 +76,13 @@ impl LogLink {
         self.durable.load(Ordering::Relaxed)
     }
 
-    /// Makes the log durable up to `lsn`, if it is not yet.
+    /// Makes the log durable up to `lsn`, if it is not yet. Waits for the engine.
     pub fn advance(&self, lsn: u64, operation: &'static str) -> Result<()> {
         let Some(log) = &self.log else { return Ok(()) };
         if self.durable() >= lsn {
             return Ok(());
         }
-        // The error is the engine's, too: what it says of itself may panic.
+        // The error is formatted within `contained`, because that is the engine's code, too, and may panic.
         let advance = || log.advance(lsn).map_err(|error| error.to_string());
         let message = match contained(advance) {
             Some(Ok(())) if self.durable() >= lsn => return Ok(()),

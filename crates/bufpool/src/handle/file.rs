@@ -38,22 +38,22 @@ use crate::thread::site::PageClass;
 pub struct File {
     pub(crate) pool: PoolHandle,
     pub(crate) shared: Arc<FileShared>,
-    /// What hits look at.
+    /// The parts of file and pool that a hit reads.
     pub(crate) hot: FastPath,
     /// The handle that owned guards and pins share, made for the first of them.
     pub(super) keeper: OnceLock<Arc<File>>,
-    /// If this is such a handle, the handle itself.
+    /// A reference to itself, if this is such a handle.
     me: Weak<File>,
 }
 
-/// A page of a file: a handle and a number, free to copy.
+/// A page of a file: a borrowed handle and a number, free to copy.
 #[derive(Clone, Copy)]
 pub struct Page<'f> {
     file: &'f File,
     number: u64,
 }
 
-/// A page of which the engine says what it is; see [`Page::class`].
+/// A page with the class that the engine has given it; see [`Page::class`].
 #[derive(Clone, Copy)]
 pub struct ClassedPage<'f> {
     page: Page<'f>,
@@ -109,7 +109,7 @@ impl<'f> ClassedPage<'f> {
         self.page
     }
 
-    /// What was said with [`Page::class`].
+    /// The class given with [`Page::class`].
     #[inline]
     pub fn class(self) -> u8 {
         self.class.0
@@ -138,11 +138,11 @@ impl<'f> Page<'f> {
     /// The same page, said to be of a class: what the engine knows it for, such as root, inner page, leaf,
     /// heap or temporary page, each by a number of the engine's own; 0 is none.
     ///
-    /// The class of an access is part of its context, beside call site and scopes: the automatic manager and
-    /// read-ahead learn of each by itself, statistics count each by itself, and the class that the latest
-    /// access named is the page's. It says what pages have in common, and promises nothing. A pin keeps the
-    /// class that its page was said to have, unless it was made of a guard; prefetches and [disclosed
-    /// reads](crate::Tenant::hint) have none. Accesses that name none are not slower for it.
+    /// The class of an access is part of its context, beside call site and scopes. The automatic manager and
+    /// read-ahead learn each class separately, and statistics count each separately; the page has the class
+    /// that the latest access named. A class says what pages have in common, and promises nothing. A pin
+    /// keeps the class that its page was given, unless it was made of a guard; prefetches and [disclosed
+    /// reads](crate::Tenant::hint) have none. Accesses that name no class are not slower because others do.
     ///
     /// ```
     /// # fn run(tenant: &bufpool::Tenant, file: &bufpool::File) -> bufpool::Result<()> {
@@ -160,21 +160,21 @@ impl<'f> Page<'f> {
         ClassedPage { page: self, class: PageClass(class) }
     }
 
-    /// The page's name in traces and policies. That of a page whose number is higher than a file can have is
-    /// the name of the last page there can be.
+    /// The page's name in traces and policies. A number that is higher than a file can have gets the name of
+    /// the last possible page.
     #[inline]
     pub fn id(self) -> PageId {
         let last = (1 << PageId::NUMBER_BITS) - 1;
         PageId::in_file(self.file.id(), self.number.min(last))
     }
 
-    /// The error, which names this page from now on.
+    /// Adds this page and its file to the error.
     #[cold]
     pub(crate) fn named_in(self, error: Error) -> Error {
         error.in_file(self.file.name()).at_page(self.number)
     }
 
-    /// Whether the page's file is optimistic, as the operation takes it to be.
+    /// Checks that the page's file is optimistic, or that it is not, as `expected`.
     #[inline]
     pub(crate) fn check_optimistic(self, expected: bool, operation: &'static str) -> Result<()> {
         let checked = self.file.shared.check_optimistic(expected, operation);
@@ -222,12 +222,12 @@ impl File {
         Self { pool, shared, hot, keeper: OnceLock::new(), me: Weak::new() }
     }
 
-    /// It was made for guards and pins that borrow nothing.
+    /// Whether this handle was made for guards and pins that borrow nothing.
     fn is_keeper(&self) -> bool {
         !self.me.ptr_eq(&Weak::new())
     }
 
-    /// A handle of the file for guards and pins that borrow nothing.
+    /// A share of the handle for guards and pins that borrow nothing.
     #[inline(always)]
     pub(crate) fn keeper(&self) -> Keeper {
         self.keeper.get().map_or_else(|| self.find_keeper(), Keeper::of)
@@ -278,7 +278,7 @@ impl File {
         self.shared.is_poisoned()
     }
 
-    /// Whether it was closed, by any of its handles: calls fail with
+    /// Whether it was closed or removed, by any of its handles: calls fail with
     /// [`ErrorKind::FileClosed`](crate::ErrorKind::FileClosed).
     pub fn is_closed(&self) -> bool {
         self.shared.is_closed()

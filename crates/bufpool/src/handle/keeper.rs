@@ -1,9 +1,9 @@
-//! What keeps a file, and with it the pool, for a guard or pin that borrows nothing.
+//! The share that keeps a file, and with it the pool, for a guard or pin that borrows nothing.
 //!
-//! All of a [`File`] handle share one handle made for them, by its count. A thread leaves the share of a
-//! guard that ends for its next one (see [`spare`](crate::thread::spare)). When the handle is dropped, shares
-//! that threads have left are taken from them, and from then on, as long as a guard or pin outlives its
-//! handle, none are left by any thread.
+//! All such guards and pins of a [`File`] handle share one further handle, which is made for them, by its
+//! reference count. When a guard ends, its thread leaves the share in place for its next guard (see
+//! [`spare`](crate::thread::spare)). When the `File` is dropped, shares that threads have left are taken
+//! from them. From then on, as long as a guard or pin outlives its `File`, no thread leaves shares.
 
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
@@ -18,7 +18,7 @@ use crate::sys::{self, ThreadEnd};
 use crate::thread::hot::hot;
 use crate::thread::spare::{Shared, Spare, Spares};
 
-/// A share of a file's handle. Goes to any thread.
+/// A share of the handle that is made for guards and pins. It may move to any thread.
 pub(crate) struct Keeper(NonNull<File>);
 
 // SAFETY: it is a share of an `Arc<File>`, and a `File` is `Send` and `Sync`.
@@ -26,12 +26,12 @@ unsafe impl Send for Keeper {}
 // SAFETY: a shared reference gives a `&File`, and a `File` is `Sync`.
 unsafe impl Sync for Keeper {}
 
-/// Handles that are given up and still shared.
+/// Handles that are given up while guards or pins still share them.
 static GIVEN_UP: AtomicUsize = AtomicUsize::new(0);
 
 /// Where the threads of a process have their spare shares.
 struct Places {
-    /// In the child of a fork there are none but those of the thread that forked.
+    /// The process that the places belong to. In the child of a fork, only the forking thread has places left.
     process: u32,
     all: Vec<NonNull<Spares>>,
 }
@@ -52,7 +52,7 @@ fn places() -> MutexGuard<'static, Places> {
     places
 }
 
-/// The calling thread's.
+/// The places of the calling thread.
 fn own() -> NonNull<Spares> {
     hot(|thread| NonNull::from(&thread.spares))
 }
@@ -62,18 +62,20 @@ fn open_own() {
     static END: ThreadEnd = ThreadEnd::new(shut_own);
     let may_open = hot(|thread| !thread.spares_are_over.get());
     if may_open && sys::has_membarrier() && END.call_in_this_thread() {
-        // Known before they are used, so that who gives a handle up finds what is put there.
+        // Known before they are used, so that a thread that gives a handle up finds shares that are put
+        // there.
         places().all.push(own());
         hot(|thread| thread.spares.iter().for_each(Spare::open));
     }
 }
 
-/// The calling thread ends.
+/// Gives up the calling thread's places, because the thread ends.
 fn shut_own() {
     hot(|thread| thread.spares_are_over.set(true));
     let left: Vec<Keeper> =
         hot(|thread| thread.spares.iter().filter_map(Spare::shut_up).map(Keeper::from_share).collect());
-    // In the child of a fork somebody of the parent may have the lock for good, and nobody looks there.
+    // In the child of a fork, a thread of the parent may hold the lock for good; and nobody looks at places
+    // there.
     if left.first().is_none_or(|keeper| keeper.pool.owner.is_here()) {
         let own = own();
         places().all.retain(|other| *other != own);
@@ -81,13 +83,13 @@ fn shut_own() {
     left.into_iter().for_each(Keeper::drop_share);
 }
 
-/// The handle that `keeper` was made for is dropped, and then its own share: the shares that threads have
-/// left are taken from them.
+/// Takes the shares of `keeper` that threads have left. To be called when the handle that it was made for is
+/// dropped, before that handle's own share ends.
 pub(crate) fn give_up(keeper: &Arc<File>) {
     if !keeper.pool.owner.is_here() {
         return;
     }
-    // A thread whose places are known from here on takes the lock after us, and sees this.
+    // A thread that makes its places known later takes the lock after us, and so sees this.
     GIVEN_UP.fetch_add(1, Ordering::SeqCst);
     let own = own();
     let is_alone = places().all.iter().all(|other| *other == own);
@@ -107,7 +109,7 @@ pub(crate) fn give_up(keeper: &Arc<File>) {
     }
 }
 
-/// A handle that was given up is no longer shared.
+/// A handle that was given up has lost its last share.
 pub(crate) fn is_gone() {
     GIVEN_UP.fetch_sub(1, Ordering::Relaxed);
 }
@@ -123,22 +125,24 @@ impl Keeper {
         Self::another(keeper)
     }
 
-    /// As [`of`](Self::of), if the first place has none: from another, or one more by the count.
+    /// As [`of`](Self::of), if the first place has no share: takes one from another place, or adds one to
+    /// the count.
     #[cold]
     #[inline(never)]
     fn another(keeper: &Arc<File>) -> Self {
         let shared = Arc::as_ptr(keeper).cast::<()>().cast_mut();
         let found = hot(|thread| {
             let set = Spare::among(&thread.spares, shared);
-            // In the child of a fork others may have held the lock that this takes, or been in the middle of
-            // what is done once a process, for good.
+            // Not in the child of a fork: a thread of the parent may hold the lock that this takes for good,
+            // or may have been in the middle of an initialization of the process.
             if set[0].is_shut() && keeper.pool.owner.is_here() {
                 open_own();
             }
             if set[1..].iter().any(|spare| spare.take(shared)) {
                 return Some(shared);
             }
-            // Makes room: shares of handles that are not in use must not keep those that are from it.
+            // Makes room in the first place, so that shares of handles that are not in use do not keep out
+            // those that are.
             let is_full = set.iter().all(|spare| spare.get().is_some());
             let other = set[0].get().filter(|other| is_full && set[0].take_away(*other));
             other.into_iter().for_each(|other| Self::from_share(other).drop_share());
@@ -147,14 +151,14 @@ impl Keeper {
         found.map_or_else(|| Self::from(Arc::clone(keeper)), Self::from_share)
     }
 
-    /// From a share that was left.
+    /// Makes a keeper of a share that was left in a place.
     #[inline(always)]
     fn from_share(shared: Shared) -> Self {
         // SAFETY: shares are those of handles, whose addresses are not null.
         Self(unsafe { NonNull::new_unchecked(shared.cast()) })
     }
 
-    /// Ends a share by the count.
+    /// Ends a share by decrementing the count.
     #[cold]
     #[inline(never)]
     fn drop_share(self) {
@@ -193,7 +197,8 @@ impl Drop for Keeper {
     fn drop(&mut self) {
         let shared: Shared = self.0.as_ptr().cast();
         let is_left = hot(|thread| Spare::among(&thread.spares, shared)[0].put(shared));
-        // Relaxed: who has given something up does not find what was put only if this is loaded after that.
+        // Relaxed: a thread that gives a handle up misses this share only if this load comes after its
+        // increment.
         if !is_left || GIVEN_UP.load(Ordering::Relaxed) != 0 {
             let_go(shared, is_left);
         }

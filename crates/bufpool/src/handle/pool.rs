@@ -1,4 +1,4 @@
-//! The user's shares of a pool, counted apart from those of its own threads.
+//! The user's references to a pool, counted apart from those of the pool's own threads.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -6,24 +6,25 @@ use std::sync::atomic::Ordering;
 
 use crate::state::shared::PoolShared;
 
-/// Keeps a pool alive for a user. With the last one the pool's own threads end what they are doing and let go
-/// of it, so that its dropper finds everything written and the files' locks released.
+/// Keeps a pool alive for a user. Dropping the last one makes the pool's own threads finish and let go of
+/// the pool. So when that drop returns, everything is written and the files' locks are released.
 pub(crate) struct PoolHandle(Arc<PoolShared>);
 
 impl PoolHandle {
-    /// The first, or another.
+    /// The first handle of the pool, or another one.
     pub fn new(pool: Arc<PoolShared>) -> Self {
         pool.handles.fetch_add(1, Ordering::Relaxed);
         Self(pool)
     }
 
-    /// For operations that outlive the call that begins them, of which the backend knows.
+    /// The pool without a handle, for operations that outlive the call that begins them. The drop of the
+    /// last handle waits for them, because the backend knows of them.
     #[inline]
     pub fn shared(&self) -> &Arc<PoolShared> {
         &self.0
     }
 
-    /// Of the same pool?
+    /// Whether both are of the same pool.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -51,13 +52,13 @@ impl Drop for PoolHandle {
             std::mem::forget(Arc::clone(&self.0));
             return;
         }
-        // With acquire and release, so that the last one comes after all that others did with theirs.
+        // Acquire and release, so that the last drop comes after all that others did with their handles.
         if self.0.handles.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.0.is_given_up.store(std::thread::panicking(), Ordering::Release);
             self.0.flushes.finish();
             self.0.write_back.stop();
             self.0.backend.drain();
-            // What is done with an answer of the tier may begin transfers, and the end of one ask the tier.
+            // An answer of the tier may begin transfers, and the end of a transfer may ask the tier.
             while self.0.tier.as_ref().is_some_and(|tier| tier.wait_for_answers()) {
                 self.0.backend.drain();
             }

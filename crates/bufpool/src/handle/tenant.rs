@@ -17,8 +17,9 @@ use crate::thread::stack::StackContexts;
 
 /// What the engine isolates: a table, a query, a thread or a customer. Cloning gives another handle.
 ///
-/// Access functions are `#[track_caller]`: the caller's source line is the call site in statistics, and a
-/// wrapper that wants its own callers counted repeats the attribute. Each granted guard is one access.
+/// Access functions are `#[track_caller]`: the caller's source line is the call site in statistics. A
+/// wrapper repeats the attribute if its own callers are to be the call sites. Each granted guard is one
+/// access.
 ///
 /// A `try_` form returns `None` instead of waiting for a latch, for another thread's load or for a frame. A
 /// `_timeout` form waits for them at most the time given, instead of `latch_wait_ms` and `frame_wait_ms`. A
@@ -43,11 +44,11 @@ pub struct Tenant {
 }
 
 pub(crate) struct TenantShared {
-    /// The pool's tag; [`PoolTag::CLOSED`] once the tenant is closed, so that a hit looks at one word for
-    /// both.
+    /// The pool's tag; [`PoolTag::CLOSED`] once the tenant is closed. So a hit checks tenant and pool by one
+    /// word.
     pub open_in: AtomicPtr<u8>,
     pub name: Arc<str>,
-    /// None where the calls above an access are not part of its context.
+    /// None if the calls above an access are not part of its context.
     pub stacks: Option<StackContexts>,
 }
 
@@ -64,8 +65,8 @@ impl Tenant {
         Self { pool, tag, shared: Arc::new(TenantShared { open_in, name, stacks }) }
     }
 
-    /// The number of the tenant, as in statistics and traces. Used again after the tenant was closed and its
-    /// pages are gone.
+    /// The number of the tenant, as in statistics and traces. It may be given to another tenant once this
+    /// one is closed and its pages are gone.
     pub fn id(&self) -> u32 {
         self.tenant_id().0
     }
@@ -96,8 +97,8 @@ impl Tenant {
         &self.shared.name
     }
 
-    /// The policy, of which the tenant is open as long as it is locked: once closed, its number may be
-    /// another's.
+    /// Locks the policy, and checks under the lock that the tenant is open, because the number of a closed
+    /// tenant may be another's.
     pub(crate) fn lock_policy(&self, operation: &'static str) -> Result<PolicyGuard<'_, PolicyState>> {
         self.pool.owner.check(operation)?;
         let policy = self.pool.policy.lock();
