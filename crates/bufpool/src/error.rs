@@ -96,7 +96,8 @@ pub enum ErrorKind {
     IoUnavailable,
     /// The device has no room left.
     NoSpace,
-    /// A read met the end of the file, or a flush found it too short: it was shortened behind the pool's back.
+    /// A read met the end of the file, or a flush found it too short: it was shortened behind the pool's
+    /// back.
     UnexpectedEof,
     /// The engine's log could not be advanced, so pages that depend on it stay dirty.
     Log,

@@ -40,9 +40,9 @@
 //! | what happens inside | [statistics](#statistics), [`docs::performance`] |
 //! | which function to call | [what to call when](#what-to-call-when) |
 //!
-//! What everybody uses is at the root of the crate. [`engine`] has what an engine implements for a pool (log,
-//! page hooks, recorder), [`source`] where pages may live besides local files, [`manager`] what replacement
-//! managers are written with, [`stats`] what a pool reports.
+//! The root of the crate has the types that all users need. [`engine`] has what an engine implements for a
+//! pool (log, page hooks, recorder), [`source`] what it implements to keep pages elsewhere than in local
+//! files, [`manager`] what replacement managers are written with, and [`stats`] what a pool reports.
 //!
 //! # Pool
 //!
@@ -62,8 +62,8 @@
 //!
 //! # File
 //!
-//! A [`File`] is a regular file or a block device, opened and locked by the pool. Page 0 is its first one. It
-//! grows by [`File::extend`], and one of [bytes](FileOptions::bytes) by [`File::set_byte_len`] and
+//! A [`File`] is a regular file or a block device, opened and locked by the pool. Its first page is page 0.
+//! It grows by [`File::extend`]; a file of [bytes](FileOptions::bytes) grows by [`File::set_byte_len`] and
 //! [`Tenant::write_at`], too. These allocate the space, so a full device is reported there and not when a
 //! page is evicted. Dropping a `File` does not close it: its pages stay in memory until [`File::close`].
 //!
@@ -80,15 +80,15 @@
 //!
 //! # Page and guard
 //!
-//! A [`Page`] is a name, a file and a number; making one costs nothing and checks nothing. Access to it is a
-//! *guard*, which dereferences to the page's bytes: a [`ReadGuard`] holds a shared latch, a [`WriteGuard`] an
-//! exclusive one. A page becomes dirty when the bytes of a `WriteGuard` are first borrowed mutably. A [`Pin`]
-//! keeps a page in its frame without latching it.
+//! A [`Page`] names a page by its file and number; making one costs nothing and checks nothing. Access to it
+//! is by a *guard*, which dereferences to the page's bytes: a [`ReadGuard`] holds a shared latch, a
+//! [`WriteGuard`] an exclusive one. A page becomes dirty when the bytes of a `WriteGuard` are first borrowed
+//! mutably. A [`Pin`] keeps a page in its frame without latching it.
 //!
-//! Every wait has a limit. A latch is waited for `latch_wait_ms`, a frame `frame_wait_ms` when all are in
-//! use; then the call is an error. `try_` forms do not wait for others, and `_timeout` forms bring their own
-//! limit. Both return `None` where the wait would have been longer. Every form waits for the device if it has
-//! to read the page.
+//! Every wait for others has a limit. A latch is waited for `latch_wait_ms`, and a frame `frame_wait_ms` if
+//! all are in use; after that the call fails. `try_` forms do not wait for others, and `_timeout` forms
+//! bring their own limit. Both return `None` if they would have to wait longer. Every form waits for the
+//! device if it has to read the page.
 //!
 //! ```no_run
 //! # fn run(tenant: &bufpool::Tenant, file: &bufpool::File) -> bufpool::Result<()> {
@@ -105,11 +105,11 @@
 //!
 //! # Tenant
 //!
-//! A [`Tenant`] is what the engine isolates: a table, a query, a thread, a customer. All accesses are made by
-//! one, and a page belongs to the tenant that loaded it. LRU-SP decides which tenant gives up a frame, so
-//! that a tenant which chooses its own victims badly pays for that itself. A *floor* is a number of frames
-//! that others cannot take, a *cap* the most that the tenant may own. [`Pool::default_tenant`] serves engines
-//! that need no isolation.
+//! A [`Tenant`] is what the engine isolates: a table, a query, a thread, a customer. Every access is made by
+//! a tenant, and a page belongs to the tenant that loaded it. LRU-SP decides which tenant gives up a frame,
+//! so that a tenant which chooses its own victims badly pays for that itself. A *floor* is a number of
+//! frames that others cannot take, a *cap* the most that the tenant may own. [`Pool::default_tenant`] serves
+//! engines that need no isolation.
 //!
 //! ```
 //! # fn run(pool: &bufpool::Pool) -> bufpool::Result<()> {
@@ -122,11 +122,11 @@
 //!
 //! # Call site and context
 //!
-//! The pool learns how pages are used from where they are accessed. The *call site* is the source line of the
-//! call; access functions are `#[track_caller]`. An engine that fetches pages in one central function names
-//! the site with [`site!`]. A *scope* ([`context!`]) says what all accesses of a thread are for while it
-//! lives, such as a query or a node of its plan. Site and scopes together are the *context* of an access:
-//! statistics, the automatic manager and read-ahead keep contexts apart.
+//! The pool learns how pages are used from where they are accessed. The *call site* is the source line of
+//! the call; access functions are `#[track_caller]`. An engine that fetches pages in one central function
+//! names the site with [`site!`]. A *scope* ([`context!`]), such as a query or a node of its plan, says what
+//! the accesses of a thread are for as long as the scope lives. Site and scopes together are the *context*
+//! of an access: statistics, the automatic manager and read-ahead keep contexts apart.
 //!
 //! ```
 //! use bufpool::{context, site};
@@ -143,12 +143,12 @@
 //!
 //! # Manager and directives
 //!
-//! Which of its pages a tenant gives up is decided by its *manager*. The default, [`ManagerKind::Auto`],
-//! watches each context's accesses to each file, and keeps the pages that it expects to be used soonest;
-//! how is told by [`Automatic`](bufpool_policies::Automatic). An engine that knows better gives
-//! *directives*: pages of the lowest priority go first, and each priority has a [`Policy`]. The first
-//! directive replaces the tenant's manager. Advice that turns out wrong is charged to the tenant that gave
-//! it, and revoked for a while if it keeps being wrong.
+//! A tenant's *manager* decides which of its pages it gives up. The default, [`ManagerKind::Auto`], watches
+//! each context's accesses to each file, and keeps the pages that it expects to be used soonest;
+//! [`Automatic`](bufpool_policies::Automatic) explains how. An engine that knows better gives *directives*:
+//! pages of the lowest priority go first, and each priority has a [`Policy`]. The first directive replaces
+//! the tenant's manager. Advice that turns out wrong is charged to the tenant that gave it, and revoked for
+//! a while if it keeps being wrong.
 //!
 //! ```
 //! use bufpool::Policy;
@@ -161,20 +161,20 @@
 //! # }
 //! ```
 //!
-//! Managers of the engine's own implement [`manager::Manager`]. One that need not be trusted, because a user
-//! or a file brought it, is text: a [`Program`], see [`docs::programs`].
+//! Managers of the engine's own implement [`manager::Manager`]. A manager that need not be trusted, because
+//! it comes from a user or a file, is written as text: a [`Program`], see [`docs::programs`].
 //!
 //! # Durability
 //!
 //! Dirty pages are written in the background, when their frames are needed, and by explicit calls.
-//! [`File::flush`] and [`Pool::checkpoint`] return when everything that was dirty at their beginning is on
-//! the device; writers go on meanwhile. The pool alone gives no atomicity beyond that: a crash between two
-//! flushes leaves any subset of the changes made since. An engine with a write-ahead log hands the pool an
-//! [`engine::Log`]; then no page is written before the log is durable up to the page's
+//! [`File::flush`] and [`Pool::checkpoint`] return when everything that was dirty when they began is on the
+//! device; writers go on meanwhile. The pool alone gives no atomicity beyond that: a crash between two
+//! flushes leaves any subset of the changes made since the first. An engine with a write-ahead log hands the
+//! pool an [`engine::Log`]; then no page is written before the log is durable up to the page's
 //! [`set_lsn`](WriteGuard::set_lsn), and [`Pool::min_dirty_lsn`] says where redo has to begin.
 //!
-//! The first write or sync that fails *poisons* its file: the file is read as before, but takes no writes,
-//! because nobody knows any more what is on the device. [`File::reopen`] takes it into use again, and says
+//! The first write or sync that fails *poisons* its file: the file can still be read, but takes no writes,
+//! because it is no longer known what is on the device. [`File::reopen`] takes it into use again, and says
 //! how many dirty pages are lost.
 //!
 //! ```no_run
@@ -194,10 +194,10 @@
 //!
 //! # Async
 //!
-//! [`Tenant::read_async`] and [`Tenant::write_async`] return futures for any executor. A future begins the
-//! read and leaves; it never blocks the thread that polls it, except in deterministic mode. Dropping one at
-//! any time leaves no latch, pin or frame behind. The guards are owned and `Send`; [`ReadFuture`] says what
-//! may be held across an await.
+//! [`Tenant::read_async`] and [`Tenant::write_async`] return futures for any executor. The first poll begins
+//! the read and returns; a future never blocks the thread that polls it, except in deterministic mode.
+//! Dropping a future at any time leaves no latch, pin or frame behind. The guards are owned and `Send`;
+//! [`ReadFuture`] says what may be held across an await.
 //!
 //! ```
 //! # async fn run(tenant: &bufpool::Tenant, file: &bufpool::File) -> bufpool::Result<()> {
@@ -213,9 +213,8 @@
 //! A latch writes to the page's word, so threads that read one hot page take turns at its cache line.
 //! [`Tenant::optimistic`] reads without a latch: the closure sees the bytes as they are, perhaps while they
 //! change, and its result counts only if nobody changed the page meanwhile; otherwise it is called again.
-//! [`Tenant::still`] confirms later that a page has not changed since, which is what walking down a tree
-//! needs. Files opened with [`FileOptions::optimistic`] are written in words, through an
-//! [`OptimisticWriteGuard`].
+//! [`Tenant::still`] confirms later that a page has not changed since, as a descent through a tree needs.
+//! Files opened with [`FileOptions::optimistic`] are written in words, through an [`OptimisticWriteGuard`].
 //!
 //! ```no_run
 //! use bufpool::FileOptions;
@@ -254,12 +253,13 @@
 //!
 //! # Disclosed reads
 //!
-//! An engine often knows what it will read, and in which order: the tuple ids of an index leaf, a bitmap, the
-//! log that it replays, the inner relation that it scans again. [`Tenant::hint`] takes that as an iterator
-//! and returns a [`Hints`], whose [`next`](Hints::next) gives the pages in this order. They are fetched as
-//! far ahead as it takes that the reader does not wait; neighbours are one transfer; only the page handed out
-//! is held. Of the tenant's pages the one that is needed last goes first, so a list that goes round keeps
-//! what fits. Dropping the handle early, as for a LIMIT, is the normal case.
+//! An engine often knows what it will read, and in which order: the tuple ids of an index leaf, a bitmap,
+//! the log that it replays, the inner relation that it scans again. [`Tenant::hint`] takes that as an
+//! iterator and returns a [`Hints`], whose [`next`](Hints::next) gives the pages in this order. The pool
+//! fetches them far enough ahead that the reader does not wait, and neighbours in one transfer; it latches
+//! only the page that it has handed out. Of the tenant's pages, the one that is needed last is evicted
+//! first, so a list that goes round keeps as many pages as fit. Dropping the handle early, as for a LIMIT,
+//! is the normal case.
 //!
 //! ```
 //! use bufpool::{HintedPage, Tenant};
@@ -277,10 +277,10 @@
 //! # }
 //! ```
 //!
-//! What is done with them is the tenant's [`HintPolicy`] ([`TenantOptions::hints`]). Fetched pages take at
-//! most [`hint_limit_percent`](PoolOptions::hint_limit_percent) of the frames a tenant may own. Hints that
-//! turn out wrong cost the tenant that gave them; what became of them is in
-//! [`Stats::hints`](stats::Stats::hints).
+//! The tenant's [`HintPolicy`] ([`TenantOptions::hints`]) says what is done with its hints. Fetched pages
+//! take at most [`hint_limit_percent`](PoolOptions::hint_limit_percent) of the frames a tenant may own.
+//! Hints that turn out wrong cost the tenant that gave them; [`Stats::hints`](stats::Stats::hints) counts
+//! what became of them.
 //!
 //! # Deterministic mode and recording
 //!
@@ -309,8 +309,8 @@
 //!
 //! # Statistics
 //!
-//! [`Pool::stats`] has the counts as data, of the pool, each tenant, each context and each stream;
-//! [`Pool::report`] has them as text, with what misses most on top. See [`stats`].
+//! [`Pool::stats`] has the counts of the pool, each tenant, each context and each stream as data;
+//! [`Pool::report`] has them as text, with the contexts that miss most on top. See [`stats`].
 //!
 //! # What to call when
 //!
@@ -407,15 +407,16 @@ pub use thread::context::Context;
 pub use thread::scope::Scope;
 pub use thread::site::Site;
 
-/// What managers of an engine's own are written with, and what the two levels of replacement speak of.
+/// What an engine needs to write a manager of its own.
 ///
 /// A [`Manager`](manager::Manager) decides which of its tenant's pages goes
 /// ([`TenantOptions::custom_manager`]). The pool tells it what happens to the tenant's blocks, and asks it
 /// one question, [`replace_block`](manager::Manager::replace_block). It runs under the pool's policy lock,
-/// has no handle to the pool, and is trusted with nothing: an answer that cannot be followed counts as the
-/// pool's own candidate, a wrong one costs its own tenant, and a panic leaves the tenant unmanaged.
+/// so it should be quick, and it has no handle to the pool. The pool does not rely on it: an answer that
+/// cannot be followed counts as the pool's own candidate, a wrong one costs its own tenant, and a panic
+/// leaves the tenant unmanaged.
 ///
-/// This one gives up the page that came in last:
+/// This manager gives up the page that came in last:
 ///
 /// ```
 /// use bufpool::PoolOptions;
@@ -460,8 +461,8 @@ pub mod manager {
     pub use crate::stats::{Pattern, StreamReport};
 }
 
-/// Where the pages of a file live, if not in a local file: what an engine implements to keep them in another
-/// place ([`Pool::open_source`]).
+/// What an engine implements to keep the pages of a file elsewhere than in a local file
+/// ([`Pool::open_source`]).
 ///
 /// The trait is [`Source`](source::Source), safe to implement. Local files and the simulated device
 /// implement it too, and one suite of tests runs over all of them.

@@ -1,11 +1,11 @@
-//! What an engine's author asks when the pool is to go below an engine that exists. SQLite below a VFS
-//! (`examples/sqlite`) and programs in C (`crates/capi`) are whole examples.
+//! Questions of an engine's author who puts the pool below an existing engine. SQLite on a VFS
+//! (`examples/sqlite`) and programs in C (`crates/capi`) are complete examples.
 //!
 //! # Bytes instead of pages
 //!
 //! [`Tenant::read_at`] and [`Tenant::write_at`] take any offset and length, and
-//! [`FileOptions::bytes`](crate::FileOptions::bytes) lets a file end within a page. They latch a page at a
-//! time. What the engine wants to be atomic, it makes so: by its own locks, or with a guard of
+//! [`FileOptions::bytes`](crate::FileOptions::bytes) lets a file end within a page. They latch one page at a
+//! time. If the engine needs a larger operation to be atomic, it uses its own locks, or a guard of
 //! [`Tenant::write`].
 //!
 //! # A cache of the engine's in front
@@ -18,15 +18,16 @@
 //!
 //! # Pages that are written anew
 //!
-//! A page whose contents are replaced as a whole is given them by [`Tenant::overwrite`] or
-//! [`Tenant::create`], not by [`Tenant::write`]: nothing is read then, and the automatic manager knows that
-//! the old contents were not used again. An engine that copies what it changes, and uses the places of old
-//! pages for new ones, gets its frames back from pages that nobody will read. [`Tenant::write_at`] does so by
-//! itself where it covers whole pages.
+//! Use [`Tenant::overwrite`] or [`Tenant::create`], not [`Tenant::write`], for a page whose contents are
+//! replaced as a whole: then nothing is read, and the automatic manager knows that the old contents were not
+//! used again. An engine that copies what it changes, and uses the places of old pages for new ones, gets
+//! its frames back from pages that nobody will read. [`Tenant::write_at`] does so by itself where it covers
+//! whole pages.
 //!
 //! # Who asks: tags through layers
 //!
-//! The automatic manager learns by call site, and the site is the line that calls. Where a layer is between:
+//! The automatic manager learns by call site, which is the source line of the call. If a layer of code is in
+//! between:
 //!
 //! * *a function of the engine's that fetches*: `#[track_caller]` on it, and on what calls it, up to the line
 //!   that says something;
@@ -53,19 +54,19 @@
 //! | [`FileLock::None`](crate::FileLock::None) | nobody | everybody: the engine's own lock has to |
 //! | the pool itself | a second opening in the same pool, by any name | |
 //!
-//! A lock is exclusive for an opening that writes and shared for one that only reads. It lasts until the file
-//! is closed in the pool, not until the last handle is dropped, and ends with the process. Nothing keeps out
-//! a program that asks for no lock. A child after a fork has no part in it.
+//! A lock is exclusive for an opening that writes and shared for one that only reads. It lasts until the
+//! file is closed in the pool, not until the last handle is dropped, and ends with the process. No lock
+//! keeps out a program that asks for none. A child after a fork does not hold it.
 //!
 //! # The order of writes
 //!
 //! The pool writes pages in the order that suits the device. An engine with a log says what must be durable
 //! before a page is ([`Log`](crate::engine::Log), [`WriteGuard::set_lsn`](crate::WriteGuard::set_lsn)), and
-//! needs no other order. One without a log writes the first page with
-//! [`File::flush_page`](crate::File::flush_page), and changes the second after that. There is no `write this
-//! page after that one`: chains of such pages would have to be kept and followed at each eviction, could be
-//! circles, and would let one page that stays latched hold up the frames of all before it; a log says the
-//! same with a number.
+//! needs no other order. An engine without a log writes the first page with
+//! [`File::flush_page`](crate::File::flush_page), and changes the second after that. There is no call that
+//! orders one page after another: chains of such pages would have to be kept and followed at each eviction,
+//! could be circles, and would let one page that stays latched hold up the frames of all before it. A log
+//! says the same with a number.
 
 #[cfg(doc)]
 use crate::{OwnedPin, Tenant};

@@ -21,7 +21,7 @@
 //!   `source::what_is_lost_while_a_file_is_closed_is_told`.
 //!
 //! **A failed call loses nothing that was acknowledged.** If any call of the device fails, the operation
-//! succeeds or returns an error, and everything acknowledged before is there.
+//! succeeds all the same or returns an error, and everything acknowledged before is there.
 //! * Ground: a page becomes clean only by a write that succeeded.
 //! * Tests: `sweeps::nothing_is_lost_when_any_call_fails`,
 //!   `sweeps::nothing_is_lost_when_any_call_fails_while_frames_are_borrowed`.
@@ -103,8 +103,8 @@
 //!   `src/page/readers.rs::reads_going_on_are_seen_to_end`,
 //!   `src/write/page_out.rs::a_frame_that_is_being_read_gets_no_copy`.
 //!
-//! **A tier never makes a page older, or another.** Whatever copy a [tier](crate::tier) answers with in the
-//! envelope that came with it, whatever it forgets or fails to forget, what is read is what the file has.
+//! **A tier never makes a page older, or another.** A [tier](crate::tier) may answer with any copy in the
+//! envelope that came with it, and may forget pages or fail to: what is read is what the file has.
 //! * Ground: a copy is asked for by a version that no other contents of the page ever had, and carries that
 //!   version and a hash. The two are not bound to each other: a tier that makes up an envelope is believed.
 //! * Tests: `tiers::a_copy_of_before_is_never_served`, `tiers::what_is_not_what_was_asked_for_is_counted`,
@@ -154,8 +154,8 @@
 //! * Tests: `log::the_rule_holds_in_deterministic_mode`,
 //!   `log::the_rule_holds_with_the_background_writer`.
 //!
-//! **The log may wait for threads that miss pages**, as where these hold its lock: the pool asks it for
-//! nothing that misses wait for.
+//! **The log may wait for threads that miss pages**, for example because they hold its lock: the pool asks the
+//! log for nothing while it holds a lock that misses need.
 //! * Ground: the log is asked before the policy lock is taken.
 //! * Tests: `log::the_log_is_not_asked_under_the_policy_lock`.
 //!
@@ -197,9 +197,9 @@
 //!   `bytes::a_file_cut_short_by_others_is_an_error`,
 //!   `errors::pages_and_ranges_beyond_the_end_are_refused`.
 //!
-//! **A source of the engine's that fails, panics or drops its requests** is an error of those who wanted
-//! something of it: reads fail alone, failed writes and syncs poison its file, and other files notice
-//! nothing.
+//! **A source of the engine's that fails, panics or drops its requests** is an error only for those who
+//! asked it for something: failed reads are their readers' errors, failed writes and syncs poison its file,
+//! and other files notice nothing.
 //! * Ground: each request ends once, also when it is dropped or the call panics; the source's code runs under
 //!   no lock of the pool.
 //! * Tests: `source::a_failed_read_is_the_readers_error_alone`,
@@ -238,9 +238,9 @@
 //!   `programs::answers_that_cannot_be_followed_are_counted_and_the_candidate_goes`,
 //!   `programs::programs_are_swapped_while_pages_are_read_and_written`.
 //!
-//! **The automatic manager costs others nothing where it is wrong**: a tenant without a manager, whose pages
-//! are its own, misses none because of it that plain LRU over all tenants would have had, as beside any
-//! manager. Its own tenant follows LRU again before long.
+//! **The automatic manager costs others nothing when it is wrong**: a tenant without a manager, whose pages
+//! are its own, misses none because of it that plain LRU over all tenants would have had. That holds beside
+//! any manager. The tenant with the automatic manager follows LRU again before long.
 //! * Ground: LRU-SP books wrong answers to the tenant that gave them. LRU runs beside in miniature, and what
 //!   it would not have missed lessens the share of the cache of those who decided otherwise.
 //! * Tests: `tenants::a_manager_that_learns_what_is_wrong_at_once_costs_others_nothing_and_itself_little`.
@@ -279,10 +279,10 @@
 //! * Tests: `src/memory/arena.rs::what_is_behind_a_page_can_be_read`.
 //!
 //! **Borrowed frames come back to the pool.** The clean reserve borrows frames while dirty victims leave as
-//! fast as they can be written; none that a floor or a thread has a right to. They come back when the reserve
-//! has more free frames than its own number. Free ones come back at once when a miss finds no other frame.
-//! Those of pages that cannot be written come back when the file is reopened, closed or removed, or when the
-//! pages are discarded.
+//! fast as they can be written, but none that a floor or a thread has a right to. They come back when the
+//! reserve has more free frames than its own number. Free ones come back at once when a miss finds no other
+//! frame. Frames of pages that cannot be written come back when the file is reopened, closed or removed, or
+//! when the pages are discarded.
 //! * Ground: borrowed frames count to the reserve, and their number changes only under the policy lock.
 //! * Tests: `reserve::a_stream_of_dirty_victims_borrows_frames_and_gives_them_back`,
 //!   `reserve::promised_frames_are_not_borrowed`,
@@ -382,14 +382,14 @@
 //!   `errors::discards_of_half_changed_pages_come_one_after_the_other`.
 //!
 //! **A manager or recorder of the engine's that calls the pool back waits for nothing**: the call fails with
-//! [`ErrorKind::SelfDeadlock`], and what cannot fail does nothing.
+//! [`ErrorKind::SelfDeadlock`], and a call that cannot fail does nothing.
 //! * Ground: the thread knows that the pool has called it, and is asked before every lock.
 //! * Tests: `wants::a_manager_that_calls_the_pool_back_is_refused`,
 //!   `hints::a_manager_that_has_a_list_waits_for_nothing`.
 //!
-//! **Statistics and the redo point** ([`Pool::min_dirty_lsn`]) **keep nobody waiting**: they hold the policy
-//! lock for a few tenants, contexts, streams or threads, or a thousand frames, at a time, whatever the number
-//! of frames.
+//! **Statistics and the redo point** ([`Pool::min_dirty_lsn`]) **keep nobody waiting for long**: whatever
+//! the number of frames, they hold the policy lock for only a few tenants, contexts, streams or threads, or
+//! a thousand frames, at a time.
 //! * Ground: what statistics would have to count frame by frame is kept as a count.
 //! * Tests: `src/api/stats.rs::statistics_hold_the_policy_lock_for_a_few_things_at_a_time`,
 //!   `src/state/dirty.rs::the_policy_lock_is_held_for_a_few_frames_at_a_time`.
@@ -414,7 +414,7 @@
 //! * Tests: `write_back::dropping_every_handle_writes_what_is_dirty`,
 //!   `tiers_closing::the_last_handle_waits_for_the_tiers_answers`.
 //!
-//! **A closed file or pool leaves to others what was its own.** A file that one was told is closed can be
+//! **A closed file or pool leaves to others what was its own.** A file that is reported as closed can be
 //! opened again; a tier belongs to the pool that has it by then.
 //! * Ground: opening waits for a file that is on its way out; a pool lets go of its tier once, after its
 //!   calls are over or have taken `tier_wait_ms`.
@@ -460,7 +460,7 @@
 //!
 //! # Names, options and reading ahead
 //!
-//! **A page's name is of its file**, also where the number is above all that a file can have.
+//! **A page's name is always of its own file**, also if its number is above all that a file can have.
 //! * Ground: such a number has the name of the last page there can be.
 //! * Tests: `prefetch::numbers_beyond_all_files_name_no_other_files_page`.
 //!

@@ -7,8 +7,9 @@
 //! # A hit
 //!
 //! [`Tenant::read`] of a resident page is inlined into its caller; rare cases are calls. It makes one
-//! compare-and-swap when the guard is granted and one addition when it is dropped. There is no allocation, no
-//! lock, no reference count and no list. A guard that does not leave the function stays in registers.
+//! compare-and-swap when the guard is granted and one atomic addition when it is dropped. There is no
+//! allocation, no lock, no reference count and no list. A guard that does not leave the function stays in
+//! registers.
 //!
 //! The steps in the order of the generated code (`objdump -d` of the bench `hit`, x86-64), with what the
 //! compiler adds between them to save registers:
@@ -47,8 +48,8 @@
 //! belongs to the thread lies in its own memory, without a pointer.
 //!
 //! **Optimistic reads write nothing that threads share.** [`Tenant::optimistic`] loads the page word twice,
-//! without an atomic read-modify-write, and makes two plain stores to a line of the thread's own. If somebody
-//! latches the page meanwhile, a longer path reads it again and finds out whether it was changed.
+//! without an atomic read-modify-write, and makes two plain stores to a line of the thread's own. If another
+//! thread latches the page meanwhile, a longer path reads it again and finds out whether it was changed.
 //!
 //! # Shared cache lines that are written
 //!

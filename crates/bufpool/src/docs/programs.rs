@@ -1,9 +1,9 @@
 //! Policy programs: the language, what it costs, what is checked, and what happens to a program that fails.
 //!
 //! A [`Program`] decides which of a tenant's pages goes when the tenant has to give up a frame. It is text,
-//! written by an engine or a user of one, and the pool need not trust it: what it could break is refused when
-//! the text is read, and while it runs, its steps are counted. The commands are those of HiPEC (Lee, Chen,
-//! Chang: "In-Kernel Policy Interpretation for Application-Specific Memory Caching Management").
+//! written by an engine or a user of one, and the pool need not trust it: the text is verified before it
+//! runs, and its steps are counted while it runs. The commands are those of HiPEC (Lee, Chen, Chang:
+//! "In-Kernel Policy Interpretation for Application-Specific Memory Caching Management").
 //!
 //! | to | call |
 //! | --- | --- |
@@ -16,9 +16,9 @@
 //!
 //! # Worked example
 //!
-//! Second chance: pages stand in a ring in the order in which they came. The first that was not used since
-//! its last turn goes, and those before it get another turn. The pool keeps the reference bits, so the
-//! program needs no event `access`, and most hits on its tenant's pages need not be told one by one.
+//! Second chance: pages stand in a ring in the order in which they came. The first page that was not used
+//! since its last turn goes, and used pages before it get another turn. The pool keeps the reference bits,
+//! so the program needs no event `access`, and most hits on its tenant's pages need not be noted one by one.
 //!
 //! ```
 //! use bufpool::{FileOptions, PoolOptions, Program};
@@ -111,13 +111,13 @@
 //! | `page` | a page, or nil; nil when its page has left | nil |
 //! | `int`, `const` | 64 bits with a sign; a `const` is never written | its value, else 0 |
 //!
-//! They keep their values between events. A name that is not declared belongs to one run of its event, and
-//! has the type of its first use as a destination.
+//! Declared slots keep their values between events. A name that is not declared belongs to one run of its
+//! event, and has the type of its first use as a destination.
 //!
 //! # Instructions
 //!
 //! The destination comes first. *d a b* are ints, *p v w* pages, *q* a queue, *g* a list of ghosts, *L* a
-//! label, *e* an event. The second column is what an instruction takes of the fuel.
+//! label, *e* an event. The second column says how much fuel an instruction takes.
 //!
 //! | instructions | fuel | what they do |
 //! | --- | --- | --- |
@@ -156,9 +156,9 @@
 //!
 //! A question is a run of `replace`, or of a privileged program's `fault` that has to give up a page.
 //! *Wishes* are carried out after the tenant's next question, without the policy lock, at most 64 at a time;
-//! more are dropped. One is void if its page has left, and left undone if the page is held or cannot be
-//! written now. In deterministic mode, which has no background writer, the miss that asked writes what
-//! `flush` names.
+//! more are dropped. A wish is void if its page has left, and is not carried out if the page is held or
+//! cannot be written now. In deterministic mode, which has no background writer, the miss that asked writes
+//! the pages that `flush` names.
 //!
 //! # Limits
 //!
@@ -232,7 +232,7 @@
 //! An answer that can be carried out may be as bad as it likes. Like other managers' advice it costs the
 //! tenant that gave it: LRU-SP sees when it was wrong, and after enough of that the program is not asked for
 //! a while. Events run under the policy lock, so a program that searches long makes others wait for that
-//! long; statistics say what it took. Fuel bounds it.
+//! long; fuel limits this, and statistics say how much time the program took.
 //!
 //! # Privileged tenants
 //!

@@ -31,7 +31,8 @@ static GIVEN_UP: AtomicUsize = AtomicUsize::new(0);
 
 /// Where the threads of a process have their spare shares.
 struct Places {
-    /// The process that the places belong to. In the child of a fork, only the forking thread has places left.
+    /// The process that the places belong to. In the child of a fork, only the forking thread has places
+    /// left.
     process: u32,
     all: Vec<NonNull<Spares>>,
 }
