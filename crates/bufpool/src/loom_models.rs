@@ -6,8 +6,8 @@
 //! Loom reports a lost wake-up as a deadlock, and the checked cells report two threads in a page's bytes at
 //! once.
 //!
-//! What the models of the access log, of reads without latches and of the latch notice, tried by breaking
-//! each thing by hand:
+//! What the models of the access log, of reads without latches and of the latch detect. Each line was tried
+//! by breaking the code by hand:
 //!
 //! | broken | fails |
 //! | --- | --- |
@@ -18,7 +18,7 @@
 //! | a latch is taken, or let go of, relaxed; the last holder wakes nobody | [`readers_and_writers_exclude_one_another_and_all_are_woken`] |
 //! | a share is left relaxed, or without its barrier | [`a_share_that_is_left_when_its_handle_is_given_up`] |
 //!
-//! Not noticed: an optimistic read that begins with a relaxed load of the word.
+//! Not detected: an optimistic read that begins with a relaxed load of the word.
 
 use std::sync::LazyLock;
 use std::task::Waker;
@@ -56,7 +56,7 @@ fn model(body: impl Fn() + Sync + Send + 'static) {
     builder.check(body);
 }
 
-/// A page with one frame: the word, what the frame table knows, and the contents.
+/// A page with one frame: its word, its entry in the frame table, and its contents.
 struct Page {
     word: PageWord,
     frame: Frame,
@@ -242,7 +242,7 @@ fn the_access_log_loses_and_doubles_nothing() {
     });
 }
 
-/// One thread at a time has the policy lock, and nobody sleeps on when it is free.
+/// One thread at a time has the policy lock, and no thread sleeps on when the lock is free.
 #[test]
 fn the_policy_lock_excludes_and_wakes() {
     model(|| {
@@ -357,15 +357,15 @@ fn flushing_everything_against_a_holder_who_fetches_another_page() {
     });
 }
 
-/// A page that stays is written from a copy in the reserve and changed meanwhile, while a miss waits for the
-/// frame of the copy: it gets it when the copy is written, and not before, and the page is clean only if what
-/// was written is what it is.
+/// A resident page is written from a copy in the reserve and changed meanwhile, while a miss waits for the
+/// frame of the copy. The miss gets the frame when the copy is written, and not before. The page is clean
+/// only if its present contents were written.
 #[test]
 fn a_copy_in_flight_while_a_miss_waits_for_its_frame() {
     model(|| {
         let (page, ends) = (Page::resident(), Arc::new(WriteEnds::default()));
         assert!(page.frame.mark_dirty());
-        // Of the reserve's only frame, the bytes are those of a page that nobody names.
+        // The reserve has one frame, whose bytes are those of a page without a name.
         let (reserve, spare) = (Arc::new(Reserve::new(1, vec![lease()], 0, 0)), Page::absent());
         let writer = {
             let (page, ends) = (Arc::clone(&page), Arc::clone(&ends));
@@ -406,8 +406,8 @@ fn a_copy_in_flight_while_a_miss_waits_for_its_frame() {
     });
 }
 
-/// A reserve of one frame that has borrowed another, both in flight, while a miss waits: it gets one, and of
-/// what comes back beyond the reserve's own number the pool gets its frame again, once.
+/// A reserve of one frame has borrowed another; both are in flight, and a miss waits. The miss gets one of
+/// them, and the pool gets the borrowed one back, once.
 #[test]
 fn borrowed_frames_come_back_beside_a_miss_that_waits() {
     model(|| {
@@ -438,9 +438,9 @@ fn borrowed_frames_come_back_beside_a_miss_that_waits() {
     });
 }
 
-/// A dirty victim leaves with its frame, which a miss waits for, while another thread wants the victim: the
+/// A dirty victim leaves with its frame, which a miss waits for, while another thread wants the victim. The
 /// frame gets its next page when the victim is in its file, and a thread that finds the victim absent finds
-/// it there.
+/// it in the file.
 #[test]
 fn a_departing_page_its_reader_and_a_miss_that_waits_for_its_frame() {
     struct Word(Arc<Page>);
@@ -565,8 +565,8 @@ fn closing_with_reads_and_writes_in_flight() {
     });
 }
 
-/// A load that a file's closing holds off waits for its outcome, whichever that is; and while pages are
-/// seized none is loaded.
+/// A load that the closing of a file holds off waits for the outcome, whatever it is; and no page is loaded
+/// while pages are seized.
 #[test]
 fn a_load_that_is_held_off_sees_what_was_decided() {
     for closes in [false, true] {
@@ -636,7 +636,7 @@ fn pool_waker(waker: &Waker) -> PoolWaker {
     THREAD.adopt(waker).expect("no thread is needed")
 }
 
-/// A future whose load is held off is woken when that is decided.
+/// A future whose load is held off is woken when the operation is decided.
 #[test]
 fn a_future_that_is_held_off_is_woken() {
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -695,7 +695,7 @@ fn a_dropped_future_in_flight() {
     });
 }
 
-/// A future that leaves its waker while the page is let go of is woken, or finds the page free.
+/// A future that leaves its waker while the page is released is woken, or finds the page free.
 #[test]
 fn a_future_that_waits_is_woken() {
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -754,8 +754,8 @@ fn a_page_table_grows_under_its_readers() {
     });
 }
 
-/// What is read without a latch and confirmed is what one writer left. The quick way to confirm it and the
-/// other are used one at a time, as by the pool.
+/// What an optimistic read sees and confirms was left by one writer. As in the pool, the quick way to
+/// confirm it and the other way are used one at a time.
 #[test]
 fn optimistic_reads_are_whole() {
     for confirm in [PageWord::is_as, |word: &PageWord, begun: Begun| word.still(begun.version())] {
@@ -787,8 +787,8 @@ fn optimistic_reads_are_whole() {
     }
 }
 
-/// A page leaves while it is read without a latch; its frame is written in the ordinary way only when the
-/// reader has left it.
+/// A page leaves while it is read without a latch; its frame is written with ordinary stores only after the
+/// reader has ended.
 #[test]
 fn eviction_against_an_optimistic_reader() {
     model(|| {
@@ -821,8 +821,8 @@ fn eviction_against_an_optimistic_reader() {
     });
 }
 
-/// A guard ends in a thread that leaves its share for the next one, while the handle is given up: the share
-/// is let go of once, and all that was done with it comes before.
+/// A guard ends in a thread that leaves its share for the next guard, while the handle is given up. The
+/// share is dropped once, and after all that was done with it.
 #[test]
 fn a_share_that_is_left_when_its_handle_is_given_up() {
     model(|| {

@@ -154,8 +154,8 @@
 //! * Tests: `log::the_rule_holds_in_deterministic_mode`,
 //!   `log::the_rule_holds_with_the_background_writer`.
 //!
-//! **The log may wait for threads that miss pages**, for example because they hold its lock: the pool asks the
-//! log for nothing while it holds a lock that misses need.
+//! **The log may wait for threads that miss pages**, for example because they hold its lock: the pool asks
+//! the log for nothing while it holds a lock that misses need.
 //! * Ground: the log is asked before the policy lock is taken.
 //! * Tests: `log::the_log_is_not_asked_under_the_policy_lock`.
 //!

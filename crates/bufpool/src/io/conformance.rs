@@ -1,8 +1,8 @@
 //! One body of checks for every kind of source on every backend.
 //!
-//! Each check gets a [`Bench`]: a started backend, files, and a place for them. What it
-//! asserts is what the [module above](super) promises; what only one backend can be asked (faults,
-//! flags, refusals) is tested beside it.
+//! Each check gets a [`Bench`]: a started backend, files, and a place for them. It asserts what the [module
+//! above](super) promises. What concerns one backend only (faults, flags, refusals) is tested beside that
+//! backend.
 
 use std::any::Any;
 use std::path::PathBuf;
@@ -447,7 +447,7 @@ fn tenants_take_turns(bench: &Bench) {
     }
     let memory = Pages::new(many + few);
     let tenant = |number: usize| if number < many { 1 } else { 2 };
-    // The place among all that are done of the last of the few.
+    // The position of the last of the few among all reads, in the order in which they were done.
     let last = || {
         let order = Arc::new(Order { tokens: Mutex::default(), group: Group::new(many + few) });
         let mut batch: Vec<_> = (0..many + few)
@@ -458,8 +458,8 @@ fn tenants_take_turns(bench: &Bench) {
         assert_eq!(order.group.take_failures(), []);
         order.tokens.lock().iter().rposition(|token| *token == 2).unwrap()
     };
-    // Every other read started is theirs; more than the slots overtake the last of them only if its thread is
-    // kept from running by others of the machine.
+    // Every other read that is started is one of the few. More than the slots can overtake the last of them
+    // only if its thread is kept from running by other load on the machine.
     assert!((0..10).any(|_| last() < 2 * few + 4 * SATURATION as usize));
     assert!(bench.backend.report().to_string().contains("taking turns from 2 reads"));
 }

@@ -18,18 +18,18 @@ use crate::io::name::{Entry, NameError};
 use crate::io::source::Capabilities;
 use crate::{ErrorKind, FileOptions, Pool, PoolOptions};
 
-/// The longest transfer of these files that pays.
+/// The longest transfer that is useful for these files.
 const RUN_BYTES: usize = 2 * PAGE_BYTES;
 
 /// Files in memory, by path.
 #[derive(Debug, Default)]
 pub(super) struct MemoryFiles {
     files: Arc<Mutex<HashMap<PathBuf, Contents>>>,
-    /// Bytes of the longest transfer that was asked of any of them.
+    /// Bytes of the longest transfer that any of them was asked for.
     longest_bytes: Arc<AtomicU64>,
 }
 
-/// A file, and by whom it is open.
+/// The contents of a file, and its openings.
 #[derive(Debug, Default)]
 struct Contents {
     number: u64,

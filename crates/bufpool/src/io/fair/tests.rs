@@ -18,7 +18,7 @@ fn saturated_at<T>(slots: usize) -> FairQueue<T> {
     queue
 }
 
-/// The rules, told once more over plain lists.
+/// The same rules over plain lists, counted anew for each question.
 struct Naive {
     slots: usize,
     /// The tenant of each read in flight.
@@ -153,7 +153,7 @@ proptest! {
         }
     }
 
-    /// Starting several at once is starting them one by one.
+    /// Starting several reads at once gives the same as starting them one by one.
     #[test]
     fn a_batch_starts_as_many_as_its_reads_one_by_one(
         slots in 1..20_usize,

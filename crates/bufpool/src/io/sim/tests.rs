@@ -63,7 +63,7 @@ fn short_and_interrupted_calls_are_continued() {
     assert_eq!((device.calls(IoOperation::Write), device.calls(IoOperation::Read)), (6, 6));
 }
 
-/// A device that puts us off for ever does not make us try for ever.
+/// A device that always asks to try again does not make the caller try for ever.
 #[test]
 fn retries_are_bounded() {
     let device = SimDevice::new(1);

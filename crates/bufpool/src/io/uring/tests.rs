@@ -286,7 +286,7 @@ fn a_batch_takes_fewer_system_calls_than_reads() {
     assert!(called <= READS as u64 / 8 + 64, "{called}");
 }
 
-/// Who has nothing to do sleeps in the kernel: with nothing in flight, and with reads that wait for their
+/// A thread without work sleeps in the kernel: with nothing in flight, and also while reads wait for their
 /// turn.
 #[test]
 fn nobody_spins() {
