@@ -8,8 +8,9 @@ use crate::PageId;
 use crate::slot_index::SlotIndex;
 use std::collections::VecDeque;
 
-/// Positions count evictions modulo 2^31, so that none is the index's mark for a free place.
-const POSITION_MASK: u32 = (1 << 31) - 1;
+/// Positions count evictions modulo 2^30, which the index has room for: its slots are below 2^31 - 1. Far
+/// fewer evictions are remembered at a time.
+const POSITION_MASK: u32 = (1 << 30) - 1;
 /// The stamp of a gap.
 const TAKEN: u64 = u64::MAX;
 
@@ -80,4 +81,22 @@ fn offset(position: u32, first: u32) -> usize {
 
 fn page_at(evictions: &VecDeque<(PageId, u64)>, first: u32) -> impl Fn(u32) -> u64 {
     move |position| evictions[offset(position, first)].0.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_begin_again_after_the_last_one() {
+        let mut history = History { first: POSITION_MASK - 2, ..History::default() };
+        for page in 0..20 {
+            history.push(PageId(page), page);
+            history.trim(5);
+            history.check_invariants();
+        }
+        let taken = [14, 15, 18, 18, 19].map(|page| history.take(PageId(page)));
+        assert_eq!(taken, [None, Some(15), Some(18), None, Some(19)]);
+        history.check_invariants();
+    }
 }
