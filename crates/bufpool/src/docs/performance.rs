@@ -91,10 +91,11 @@
 //! Mean value analysis (Reiser and Lavenberg) says how near that is: a thread that comes to a station finds
 //! there what is there on average with one thread less. It takes service times to be exponential, which
 //! overstates queues, and knows nothing of cache lines that processors take from each other, which overstates
-//! the rate. The command prints it beside what is measured, with the error. In three runs it said 18 to 38 %
-//! more than two threads made under `lru-sp`, and 5 to 26 % under `auto`; 15 to 32 % and 1 to 23 % more than
-//! four threads made on the two processors. On two processors between which a cache line takes 100 ns one
-//! way, it said 29 to 34 % and 33 to 45 % more than two threads made: such lines are what it leaves out.
+//! the rate. The command prints it beside what is measured, with the error. In three runs it said 5 to 14 %
+//! more than two threads made under `lru-sp`, and 3 % less to 5 % more under `auto`; 6 to 15 % and 0 to 6 %
+//! more than four threads made on the two processors. On two processors between which a cache line takes 100
+//! ns one way, it said 29 to 34 % and 33 to 45 % more than two threads made: such lines are what it leaves
+//! out.
 //!
 //! *Beyond the machine*, with a drive of 1.5 million reads a second that takes 80 us for one, and 32 misses
 //! in flight a processor where there are drives, million misses a second
