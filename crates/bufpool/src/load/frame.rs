@@ -297,15 +297,22 @@ impl Census {
 mod tests {
     use super::*;
     use crate::io::sim::SimDevice;
-    use crate::{FileOptions, PoolOptions};
+    use crate::{File, FileOptions, Pool, PoolOptions};
 
-    /// Their readers tell nobody when they leave.
+    /// A pool with a file of `pages` pages on a simulated device.
+    fn pool_with(pages: usize) -> (Pool, File) {
+        let device = SimDevice::new(1);
+        device.put("data", &vec![0; pages * 4096]);
+        let options = PoolOptions::new().frames(64).page_bytes(4096).threads_max(8);
+        let pool = options.open_on(&device).unwrap();
+        let file = pool.open_file("data", FileOptions::new()).unwrap();
+        (pool, file)
+    }
+
+    /// Optimistic readers of frames that are set aside wake nobody when they leave.
     #[test]
     fn a_search_looks_again_sooner_while_frames_are_aside() {
-        let device = SimDevice::new(1);
-        device.put("data", &vec![0; 4096]);
-        let pool = PoolOptions::new().frames(64).page_bytes(4096).threads_max(8).open_on(&device).unwrap();
-        let file = pool.open_file("data", FileOptions::new()).unwrap();
+        let (pool, file) = pool_with(1);
         let tenant = pool.default_tenant();
         let next_look = || {
             let page = file.page(0);
@@ -329,10 +336,7 @@ mod tests {
     /// A frame may have come free before the count.
     #[test]
     fn a_thread_that_holds_all_that_is_held_asks_once_more_and_gives_up() {
-        let device = SimDevice::new(1);
-        device.put("data", &vec![0; 2 * 4096]);
-        let pool = PoolOptions::new().frames(64).page_bytes(4096).threads_max(8).open_on(&device).unwrap();
-        let file = pool.open_file("data", FileOptions::new()).unwrap();
+        let (pool, file) = pool_with(2);
         let tenant = pool.default_tenant();
         let _held = tenant.read(file.page(0)).unwrap();
         let mut search =

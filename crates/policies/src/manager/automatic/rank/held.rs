@@ -170,7 +170,7 @@ impl Held {
             return candidate;
         };
         for _ in 0..DRAWN {
-            let frame = self.own[self.random.below(self.own.len() as u64) as usize];
+            let frame = drawn(&self.own, &mut self.random);
             let age = age(frame);
             by_class.consider(frame, age, classes.bucket(age), classes);
         }
@@ -211,7 +211,7 @@ impl Held {
         let time_of = |frame: u32| self.get(frame).map_or(0, |frame| frame.used.time);
         let mut touched = 0;
         for _ in 0..DRAWN {
-            let frame = self.own[random.below(self.own.len() as u64) as usize];
+            let frame = drawn(&self.own, &mut random);
             touched ^= time_of(frame) ^ by_class.touch_class(frame);
         }
         by_class.looked_at_next(|page| touched ^= time_of(page));
@@ -259,4 +259,10 @@ impl Held {
         let last = |frame: u32| self.get(frame).filter(|frame| frame.is_owned()).map(|frame| frame.used.time);
         by_class.check_invariants(self.frames.len() as u32, last);
     }
+}
+
+/// One of the frames in `own`, of which there is at least one.
+#[inline]
+fn drawn(own: &[u32], random: &mut SplitMix64) -> u32 {
+    own[random.below(own.len() as u64) as usize]
 }
