@@ -159,3 +159,35 @@ fn files_are_not_left_in_the_mode_that_refuses_to_wait() {
         assert_eq!(version(&fs::read(&path).unwrap(), 0), 3);
     });
 }
+
+/// A file is open in a pool by its name or by a descriptor, and who comes second is told so. Its lock is of no
+/// account, because the pool itself holds it.
+#[test]
+fn a_file_that_is_open_by_its_name_is_not_taken_by_a_descriptor() {
+    on_each_backend(|io| {
+        let directory = directory();
+        let path = directory.path().join("data");
+        fs::write(&path, vec![7; 2 * PAGE_BYTES]).unwrap();
+        let pool = small().io(io).open().unwrap();
+        let by_descriptor = || pool.open_fd(open_with(&path, true, true, 0).into(), FileOptions::new());
+        let by_name = || pool.open_or_share(&path, FileOptions::new());
+        let file = by_name().unwrap();
+        assert_eq!(by_descriptor().unwrap_err().kind(), ErrorKind::FileAlreadyOpen);
+        file.close().unwrap();
+        by_descriptor().unwrap().close().unwrap();
+        std::thread::scope(|scope| {
+            let open = [&by_descriptor as &(dyn Fn() -> _ + Sync), &by_name];
+            for open in open.into_iter().cycle().take(4) {
+                scope.spawn(move || {
+                    for _ in 0..200 {
+                        match open() {
+                            // Another thread may have closed a file that was shared.
+                            Ok(file) => drop(file.close()),
+                            Err(error) => assert_eq!(error.kind(), ErrorKind::FileAlreadyOpen, "{error}"),
+                        }
+                    }
+                });
+            }
+        });
+    });
+}

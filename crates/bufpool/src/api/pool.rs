@@ -173,8 +173,8 @@ impl Pool {
         }
     }
 
-    /// Makes opens by path take turns. Otherwise one could find the file locked by another open of this pool
-    /// that has not yet registered it.
+    /// Makes opens take turns. Otherwise one could find the file locked by another open of this pool that has
+    /// not yet registered it.
     fn lock_opening(&self, operation: &'static str, name: &str) -> Result<MutexGuard<'_, ()>> {
         self.shared.check_open(operation)?;
         let until = deadline_after(self.shared.latch_wait);
@@ -206,12 +206,17 @@ impl Pool {
     /// O_PATH, with O_APPEND, or without O_RDWR; for reading only, O_RDONLY is allowed as well.
     pub fn open_fd(&self, fd: OwnedFd, options: FileOptions) -> Result<File> {
         const OPERATION: &str = "open file";
-        self.shared.check_open(OPERATION)?;
         let name = format!("fd {}", std::os::fd::AsRawFd::as_raw_fd(&fd));
+        let _one_at_a_time = self.lock_opening(OPERATION, &name)?;
         let how = how_to_open(&self.shared, &options);
         let fd = std::fs::File::from(fd);
         if let Ok(metadata) = fd.metadata() {
-            drop(self.wait_for_leaving(FileIdentity::of(&metadata)));
+            // The file of a pool is locked by the pool itself, so its lock would be refused.
+            let identity = FileIdentity::of(&metadata);
+            let policy = self.wait_for_leaving(identity);
+            if let Some(open) = policy.files.iter().find(|file| file.identity == identity) {
+                return Err(already_open(&name, &open.name));
+            }
         }
         let io = self.shared.opener.adopt(fd.into(), &how);
         let io = io.map_err(|error| error.into_error(OPERATION, &name))?;
