@@ -525,8 +525,14 @@ fn a_store_that_does_not_keep_its_word_is_read_only() {
     lax.set_lax();
     let unconditional = Faulty::new(Arc::clone(&inner), 1);
     unconditional.set_unconditional();
-    for (store, expected) in [(lax, "of 8 conditional puts"), (unconditional, "conditional puts are refused")]
-    {
+    let lax_and_late = Faulty::new(Arc::clone(&inner), 1);
+    lax_and_late.set_lax();
+    lax_and_late.lose_puts(8);
+    for (store, expected) in [
+        (lax, "of 8 conditional puts"),
+        (unconditional, "conditional puts are refused"),
+        (lax_and_late, "has overwritten an object"),
+    ] {
         let store: Arc<dyn ObjectStore> = store;
         let source = ObjectSource::open(store.clone(), PLACE, options()).unwrap();
         let why = source.report().read_only.unwrap();

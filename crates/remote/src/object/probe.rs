@@ -13,12 +13,16 @@ const PUTS: u8 = 8;
 /// cannot: without them two writers would overwrite each other's commits.
 pub(super) async fn why_not_writable(store: &Store) -> Result<Option<String>, ObjectError> {
     let object = store.scratch("probe", random()?);
-    let puts = (0..PUTS).map(|put| store.try_create(&object, Bytes::copy_from_slice(&[put; 16])));
+    let puts = (0..PUTS).map(|put| store.try_create(&object, contents(put)));
     let outcomes = join_all(puts).await;
     let why = judge(store, &object, &outcomes).await;
     // An object that is left harms nobody.
     let _ = store.delete(&object).await;
     why
+}
+
+fn contents(put: u8) -> Bytes {
+    Bytes::copy_from_slice(&[put; 16])
 }
 
 async fn judge(
@@ -29,7 +33,7 @@ async fn judge(
     let mut created = Vec::new();
     for (put, outcome) in (0..).zip(outcomes) {
         match outcome {
-            Ok(Put::Created) => created.push(put),
+            Ok(Put::Created) => created.push(contents(put)),
             // Without an answer it may have been done or not.
             Ok(Put::Exists) | Err(ObjectError::TimedOut { .. }) => {}
             Err(ObjectError::Store { error, .. }) => match **error {
@@ -44,13 +48,14 @@ async fn judge(
         return Ok(Some(format!("of {put} conditional puts of one name {count} have succeeded")));
     }
     // If no put is known to have succeeded, one more shows whether one has: then the name is taken.
-    if created.is_empty()
-        && matches!(store.try_create(object, Bytes::from_static(b"last")).await, Ok(Put::Created))
-    {
-        return Ok(None);
+    if created.is_empty() {
+        let last = Bytes::from_static(b"last");
+        if matches!(store.try_create(object, last.clone()).await, Ok(Put::Created)) {
+            created.push(last);
+        }
     }
     match store.get(object).await {
-        Ok(found) if created.first().is_none_or(|&put| found.iter().all(|&byte| byte == put)) => {}
+        Ok(found) if created.first().is_none_or(|created| found == *created) => {}
         Ok(_) => return Ok(Some("a conditional put was refused, and has overwritten the object".into())),
         Err(error) if error.is_not_found() => {
             return Ok(Some(format!("a conditional put has left nothing that can be read: {error}")));

@@ -53,6 +53,8 @@ struct State {
     lax: bool,
     /// Conditional puts are refused.
     unconditional: bool,
+    /// How many conditional puts fail before the next one gets through.
+    lost_puts: usize,
     /// Calls never end.
     stuck: bool,
     /// Reads of what conditional puts were tried with never end.
@@ -71,6 +73,7 @@ impl Faulty {
             calls_max: u64::MAX,
             lax: false,
             unconditional: false,
+            lost_puts: 0,
             stuck: false,
             stuck_probes: false,
             held: false,
@@ -97,6 +100,11 @@ impl Faulty {
 
     pub fn set_unconditional(&self) {
         self.state.lock().unwrap().unconditional = true;
+    }
+
+    /// The next `count` conditional puts fail and are not made.
+    pub fn lose_puts(&self, count: usize) {
+        self.state.lock().unwrap().lost_puts = count;
     }
 
     pub fn set_stuck(&self, stuck: bool) {
@@ -194,10 +202,15 @@ impl fmt::Display for Faulty {
 impl ObjectStore for Faulty {
     async fn put_opts(&self, path: &Path, payload: PutPayload, mut options: PutOptions) -> Result<PutResult> {
         if options.mode == PutMode::Create {
-            let (lax, unconditional) = {
-                let state = self.state.lock().unwrap();
-                (state.lax, state.unconditional)
+            let (lax, unconditional, is_lost) = {
+                let mut state = self.state.lock().unwrap();
+                let is_lost = state.lost_puts > 0;
+                state.lost_puts -= usize::from(is_lost);
+                (state.lax, state.unconditional, is_lost)
             };
+            if is_lost {
+                return Err(fault("the call was lost"));
+            }
             if unconditional {
                 let (operation, implementer) = ("conditional put".into(), self.to_string());
                 return Err(Error::NotImplemented { operation, implementer });

@@ -69,13 +69,14 @@ impl Sim {
         done
     }
 
-    /// Starts the thread that tells results, once.
-    fn ensure_thread(&self) {
+    /// Starts the thread that tells results, once. False if no thread can be had.
+    fn has_thread(&self) -> bool {
         let mut thread = self.thread.lock();
         if thread.is_none() {
             let teller = Arc::clone(&self.teller);
             *thread = std::thread::Builder::new().name("bufpool-sim".into()).spawn(move || teller.run()).ok();
         }
+        thread.is_some()
     }
 }
 
@@ -84,7 +85,7 @@ impl Teller {
     fn run(&self) {
         let mut state = self.state.lock();
         loop {
-            let mut batch = std::mem::take(&mut state.done);
+            let batch = std::mem::take(&mut state.done);
             if batch.is_empty() {
                 state.telling = false;
                 self.idle.notify_all();
@@ -95,20 +96,23 @@ impl Teller {
                 continue;
             }
             state.telling = true;
-            parking_lot::MutexGuard::unlocked(&mut state, || {
-                batch.sort_by_key(|done| done.executed.latency);
-                let mut waited = Duration::ZERO;
-                for done in batch {
-                    std::thread::sleep(done.executed.latency - waited);
-                    waited = done.executed.latency;
-                    done.tell();
-                }
-            });
+            parking_lot::MutexGuard::unlocked(&mut state, || Untold::tell_all(batch));
         }
     }
 }
 
 impl Untold {
+    /// Tells each result after its latency, counted from now.
+    fn tell_all(mut batch: Vec<Self>) {
+        batch.sort_by_key(|done| done.executed.latency);
+        let mut waited = Duration::ZERO;
+        for done in batch {
+            std::thread::sleep(done.executed.latency - waited);
+            waited = done.executed.latency;
+            done.tell();
+        }
+    }
+
     fn tell(self) {
         let Self { request, executed: Executed { result, events, latency: _ } } = self;
         if let Some(file) = SimFile::of(&*request.source) {
@@ -125,8 +129,10 @@ impl Backend for Sim {
         if requests.is_empty() {
             return;
         }
-        self.ensure_thread();
         let done = self.execute_all(requests);
+        if !self.has_thread() {
+            return Untold::tell_all(done);
+        }
         self.teller.state.lock().done.extend(done);
         self.teller.work.notify_one();
     }
