@@ -4,6 +4,8 @@
 
 mod common;
 
+use std::time::Duration;
+
 use bufpool::sim::{SimFailure, SimFault};
 use bufpool::stats::Stats;
 use bufpool::{File, FileOptions, IoOperation, ManagerKind, Pool, PoolOptions, Tenant};
@@ -187,6 +189,8 @@ fn end_of_a_slow_scan() -> (u64, u64) {
     for number in 0..2000 {
         read(&tenant, &file, [number]);
         read(&tenant, &file, resident.clone());
+        // The thread of the device gets a processor, of which there may be one.
+        std::thread::sleep(Duration::from_micros(50));
     }
     pool.check_invariants();
     let stats = pool.stats();
