@@ -35,7 +35,9 @@ use crate::memory::frame::{Frame, WriteEnds};
 use crate::memory::lease::FrameLease;
 use crate::memory::reserve::Reserve;
 use crate::owner::Owner;
-use crate::page::latch::{Acquired, Latch, Loading, Patience, acquire, acquire_resident, park_future};
+use crate::page::latch::{
+    Acquired, Latch, Loading, Patience, acquire, acquire_resident, park_future, wait_while_ahead, wake,
+};
 use crate::page::table::{PageTable, PageTableBudget};
 use crate::page::word::{Begun, PageWord, Want};
 use crate::policy::mutex::PolicyMutex;
@@ -146,6 +148,32 @@ fn two_loaders_of_one_page_load_it_once() {
         load(&page);
         loader.join().unwrap();
     });
+}
+
+/// As of a call for many pages, which holds others meanwhile.
+#[test]
+fn a_page_on_its_way_arrives_or_not_for_one_who_waits() {
+    for arrives in [false, true] {
+        model(move || {
+            let page = Page::absent();
+            page.word.begin_load_ahead().expect("absent");
+            let waiter = {
+                let page = Arc::clone(&page);
+                thread::spawn(move || {
+                    wait_while_ahead(&page.word, &mut { PATIENT });
+                    match Latch::try_new(&page.word, Want::Shared) {
+                        Ok(_held) => assert!(arrives && page.read() == 7),
+                        Err(state) => assert!(!arrives && state.is_absent()),
+                    }
+                })
+            };
+            page.write(7);
+            let woken =
+                if arrives { page.word.publish_unlatched(lease().into_word()) } else { page.word.depart() };
+            wake(&page.word, woken);
+            waiter.join().unwrap();
+        });
+    }
 }
 
 /// The schedule that has broken an existing pool library: a change during a flush must not be marked clean.

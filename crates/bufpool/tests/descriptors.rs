@@ -160,8 +160,8 @@ fn files_are_not_left_in_the_mode_that_refuses_to_wait() {
     });
 }
 
-/// A file is open in a pool by its name or by a descriptor, and who comes second is told so. Its lock is of no
-/// account, because the pool itself holds it.
+/// A file is open in a pool by its name or by a descriptor, and who comes second is told so. The error is not
+/// that the file is locked, though the pool itself holds its lock.
 #[test]
 fn a_file_that_is_open_by_its_name_is_not_taken_by_a_descriptor() {
     on_each_backend(|io| {

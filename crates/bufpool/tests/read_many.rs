@@ -5,6 +5,7 @@
 mod common;
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use bufpool::engine::{PageHooks, PageName};
 use bufpool::sim::{SimDevice, SimFailure, SimFault};
@@ -91,6 +92,57 @@ fn neighbours_are_read_in_one_transfer() {
     assert_eq!(device.calls(IoOperation::Read), 2);
     assert_eq!(pool.stats().reads, 80);
     pool.check_invariants();
+}
+
+#[test]
+fn pages_on_their_way_are_waited_for() {
+    let (device, pool, file) = on_sim(small().frames(128), 200);
+    device.set_latency(Duration::from_millis(5), Duration::from_millis(5));
+    let tenant = pool.default_tenant();
+    for (first, others) in [(0, 0), (40, 10), (80, 0), (120, 10)] {
+        let before = pool.stats();
+        // As many as may be ahead.
+        let ahead = tenant.prefetch(pages_of(&file, first..first + 20)) as u64;
+        assert!(ahead > 10);
+        // Pages on their way, others, and one twice.
+        let list = || (first..first + ahead + others).chain([first]);
+        for (number, guard) in list().zip(tenant.read_many(&pages_of(&file, list()))) {
+            assert!(version(&guard.unwrap().unwrap(), number) >= 1);
+        }
+        let after = pool.stats();
+        assert_eq!(after.accesses - before.accesses, ahead + others + 1);
+        assert_eq!(after.misses - before.misses, others);
+        assert_eq!(after.prefetch_used - before.prefetch_used, ahead);
+        let waited = after.waited - before.waited;
+        assert!(waited <= ahead && (waited > 0 || others > 0), "{waited} waits");
+    }
+    pool.check_invariants();
+}
+
+/// A page whose prefetch has failed is read by the call that needs it, which gets the error if there is one.
+#[test]
+fn a_page_on_its_way_that_does_not_arrive_is_read() {
+    for fails_again in [false, true] {
+        let (device, pool, file) = on_sim(small(), 40);
+        device.set_latency(Duration::from_millis(5), Duration::from_millis(5));
+        let fail = |nth| device.fail(SimFault { operation: IoOperation::Read, nth, failure: SimFailure::Io });
+        fail(1);
+        if fails_again {
+            fail(3);
+        }
+        let tenant = pool.default_tenant();
+        assert_eq!(tenant.prefetch([file.page(3)]), 1);
+        let mut granted = tenant.read_many(&pages_of(&file, [3, 9]));
+        assert_eq!(version(&granted.pop().unwrap().unwrap().unwrap(), 9), 1);
+        match granted.pop().unwrap() {
+            Ok(guard) => assert!(!fails_again && version(&guard.unwrap(), 3) == 1),
+            Err(error) => assert!(fails_again && error.page() == Some(3), "{error}"),
+        }
+        assert_eq!(device.calls(IoOperation::Read), 3);
+        assert_eq!(pool.stats().prefetch_failed, 1);
+        pool.check_invariants();
+        assert_frames_can_be_held(&pool, &file);
+    }
 }
 
 #[test]
@@ -269,6 +321,9 @@ fn overlapping_batches_and_writers_make_progress() {
                 scope.spawn(move || {
                     for round in 0..40 {
                         let first = (round * 7 + thread * 3) % 48;
+                        if round % 3 == 0 {
+                            tenant.prefetch(pages_of(file, first..first + 6));
+                        }
                         if thread % 2 == 0 {
                             read_all(&tenant, file, first..first + 12, 1);
                         } else {

@@ -5,10 +5,13 @@
 //! frames under one hold of the policy lock, neighbours become one transfer of up to
 //! [`RUN_BYTES`](crate::io::run::RUN_BYTES), and while these are in flight the next few get their frames and
 //! those that have arrived are published; so the device has work from the first pages of a list to its last.
+//! Then the call waits for pages that were on their way before it, brought by read-ahead, hints or prefetches.
 //! At the end, what was refused at first is tried once more.
 //!
 //! **Why this cannot deadlock.** A call that holds a latch, or the right to load a page, waits for nothing
-//! but the device: not for latches, not for others' loads, not for frames. So a thread that waits for a page
+//! but the device: not for latches, not for frames, and not for loads of other threads, which may wait for
+//! frames. A load [ahead](crate::load::prefetch) waits for the device only, and ends without any thread that
+//! may wait for this call. So a thread that waits for a page
 //! of the batch waits for the device at most. Only a call that came away with nothing at all waits, for the
 //! first page of its list, as [`Tenant::read`] does; it holds nothing of its own then.
 
@@ -28,7 +31,7 @@ use crate::load::page_load::{Charge, Load, Loads};
 use crate::load::verify::{Attempt, PageRead, Verdict};
 use crate::memory::lease::FrameLease;
 use crate::memory::request::{NextReads, ReadSource};
-use crate::page::latch::{Latch, Loading};
+use crate::page::latch::{Latch, Loading, Patience, wait_while_ahead};
 use crate::page::word::{PageWord, Want};
 use crate::state::waiting::{Limit, Purpose, Refused};
 use crate::thread::site::{Origin, SiteRef};
@@ -95,6 +98,7 @@ impl<'g> Access<'g> {
         if !batch.loads.is_empty() {
             batch.load();
         }
+        batch.take_ahead();
         batch.try_again();
         batch.granted
     }
@@ -137,26 +141,34 @@ struct Entry<'g> {
 /// A page that could not be latched at once.
 struct Busy {
     index: usize,
-    /// Another thread is loading it.
+    /// Another thread is loading it, or it is on its way with no thread that waits for it.
     is_loading: bool,
+    /// The latter.
+    is_ahead: bool,
 }
 
 impl<'g> Batch<'_, 'g> {
     /// Latches what is there, and wins the right to load what nobody loads.
     fn take(&mut self) {
         let most = self.tenant.pool.batch_pages_max();
-        for (index, page) in self.pages.iter().copied().enumerate() {
+        for index in 0..self.pages.len() {
             if self.taken == most {
                 return;
             }
             if index % TOUCHED_PAGES == 0 {
                 self.touch(&self.pages[index..]);
             }
-            match self.take_one(index, page) {
-                Ok(true) => self.taken += 1,
-                Ok(false) => {}
-                Err(error) => self.granted[index] = Err(error),
-            }
+            self.take_at(index);
+        }
+    }
+
+    /// Latches a page of the list, or wins the right to load it, or notes that it is busy, or why it cannot
+    /// be had.
+    fn take_at(&mut self, index: usize) {
+        match self.take_one(index, self.pages[index]) {
+            Ok(true) => self.taken += 1,
+            Ok(false) => {}
+            Err(error) => self.granted[index] = Err(error),
         }
     }
 
@@ -182,7 +194,7 @@ impl<'g> Batch<'_, 'g> {
                 Err(state) => {
                     let is_ours = || self.loads.iter().any(|load| load.page.id() == page.id());
                     let is_loading = state.is_loading() && !is_ours();
-                    self.busy.push(Busy { index, is_loading });
+                    self.busy.push(Busy { index, is_loading, is_ahead: state.is_loading_ahead() });
                     return Ok(false);
                 }
             }
@@ -191,7 +203,7 @@ impl<'g> Batch<'_, 'g> {
                 let begun = Load::begin(loading, page.id(), &page.file().shared, charge, OPERATION)?;
                 match begun {
                     Some(load) => self.loads.push(Entry { index, page, site, load }),
-                    None => self.busy.push(Busy { index, is_loading: false }),
+                    None => self.busy.push(Busy { index, is_loading: false, is_ahead: false }),
                 }
                 return Ok(matches!(self.loads.last(), Some(last) if last.index == index));
             }
@@ -228,10 +240,30 @@ impl<'g> Batch<'_, 'g> {
         stream.read_again();
     }
 
+    /// Waits for the pages that are on their way already, and latches them; brings in those whose load has
+    /// failed. The device is all that such a load waits for.
+    fn take_ahead(&mut self) {
+        let ahead: Vec<Busy> = self.busy.extract_if(.., |busy| busy.is_ahead).collect();
+        let mut patience = Patience::Limit(self.tenant.pool.latch_wait);
+        for Busy { index, .. } in ahead {
+            if self.taken == self.tenant.pool.batch_pages_max() {
+                break;
+            }
+            let page = self.pages[index].page();
+            if let Some(word) = page.file().shared.table.get(page.number()) {
+                self.tenant.pool.count_waited(wait_while_ahead(word, &mut patience));
+            }
+            self.take_at(index);
+        }
+        if !self.loads.is_empty() {
+            self.load();
+        }
+    }
+
     /// Latches what was busy at first: a page twice in the list, or one that another thread has let go of
     /// meanwhile.
     fn try_again(&mut self) {
-        for Busy { index, is_loading } in std::mem::take(&mut self.busy) {
+        for Busy { index, is_loading, .. } in std::mem::take(&mut self.busy) {
             let (page, site) = self.accessed(self.pages[index]);
             let word = page.file().shared.table.get(page.number());
             if let Some(Ok(latch)) = word.map(|word| Latch::try_new(word, Want::Shared)) {

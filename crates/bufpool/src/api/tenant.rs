@@ -160,9 +160,13 @@ macro_rules! access_functions {
         ///
         /// The answers are in the order of `pages`: a guard, an error of [`read`](Self::read), or `None`.
         /// `None` means that the page could not be had without waiting for others while guards are held: it
-        /// is latched exclusively, being loaded, being written before it leaves, without a free frame, or
-        /// beyond what one call may hold (all frames but two for each further thread of `threads_max`). Ask
-        /// for those pages again once the guards are dropped. At least one page of a list is granted or fails, so asking again ends.
+        /// is latched exclusively, being loaded by another call, being written before it leaves, without a
+        /// free frame, or beyond what one call may hold (all frames but two for each further thread of
+        /// `threads_max`). Ask for those pages again once the guards are dropped. At least one page of a list
+        /// is granted or fails, so asking again ends.
+        ///
+        /// Pages that read-ahead, hints or [`prefetch`](Self::prefetch) are bringing in already are waited
+        /// for, at most for `latch_wait_ms`; later they are `None`, too.
         ///
         /// Each guard is one access; a page may be in the list more than once. While a call holds a guard it
         /// waits for the device only, so calls whose lists overlap cannot deadlock. A caller that already

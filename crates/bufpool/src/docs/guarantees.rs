@@ -303,7 +303,9 @@
 //!
 //! **Calls of [`Tenant::read_many`] deadlock with nobody**, whatever their lists have in common.
 //! * Ground: a call that holds anything waits for the device only.
-//! * Tests: `read_many::overlapping_batches_and_writers_make_progress`.
+//! * Tests: `read_many::overlapping_batches_and_writers_make_progress`,
+//!   `read_many::pages_on_their_way_are_waited_for`,
+//!   `src/loom_models.rs::a_page_on_its_way_arrives_or_not_for_one_who_waits`.
 //!
 //! **A dropped future leaves nothing behind**: no latch, pin or frame, whatever it has come to. The load that
 //! it began ends by itself, and the page is there for others.

@@ -106,7 +106,7 @@ impl LoadingRun {
     /// Adds a page whose word was made, if it is the next one and absent now.
     pub fn try_extend(&mut self, number: u64) -> bool {
         let word = self.file.table.get_to_load(number).expect("made by the caller");
-        let is_added = number == self.numbers.end && word.begin_load().is_ok();
+        let is_added = number == self.numbers.end && word.begin_load_ahead().is_ok();
         self.numbers.end += u64::from(is_added);
         is_added
     }

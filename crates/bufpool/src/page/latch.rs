@@ -414,6 +414,19 @@ where
     }
 }
 
+/// Waits until the page is not [loading ahead](PageState::is_loading_ahead), as long as `patience` allows.
+/// Whether there was anything to wait for.
+pub(crate) fn wait_while_ahead(word: &PageWord, patience: &mut Patience) -> bool {
+    let mut has_waited = false;
+    loop {
+        let state = word.state();
+        if !state.is_loading_ahead() || wait_for_change(word, state, Want::Shared, patience).is_err() {
+            return has_waited;
+        }
+        has_waited = true;
+    }
+}
+
 /// Waits until nobody holds the page, it is absent, or `until` is reached. Announces no writer, so that the
 /// wait keeps nobody from the page.
 pub(crate) fn wait_until_free(word: &PageWord, until: Instant) {

@@ -11,6 +11,7 @@
 //! | --- | --- | --- |
 //! | 0 | 0 | **absent**: not in memory |
 //! | 1 | 0 | **loading**: one thread brings the page in; all others wait for it |
+//! | 1 | 1 | **loading ahead**: the page is on its way, and no thread waits for a frame or a latch to bring it in |
 //! | 2 | f | latched exclusively by a guard; or **departing**: held by the evicting thread until the file has the page |
 //! | 3 | f | **resident** in frame f, unlatched |
 //! | 4..=126 | f | resident, latched shared by `code - 3` holders |
@@ -47,6 +48,7 @@
 //! | [`PageWord::release_exclusive`] | 2 | 3, `open` set | + 1 if changed | the holder |
 //! | [`PageWord::downgrade`] | 2 | 4, `open` set | + 1 if changed | the holder |
 //! | [`PageWord::begin_load`] | 0 | 1 | | anyone |
+//! | [`PageWord::begin_load_ahead`] | 0 | 1, frame 1 | | anyone |
 //! | [`PageWord::publish_shared`] | 1 or 2 | 4, `open` and frame set | | the holder |
 //! | [`PageWord::publish_exclusive`] | 1 or 2 | 2, frame set | | the holder |
 //! | [`PageWord::publish_unlatched`] | 1 or 2 | 3, `open` and frame set | | the holder |
@@ -85,6 +87,8 @@ const LOADING: u64 = 1;
 const EXCLUSIVE: u64 = 2;
 const UNLATCHED: u64 = 3;
 const SHARED_BY_ONE: u64 = UNLATCHED + 1;
+/// In the place of the frame, of a page that is loading ahead.
+const AHEAD: u64 = 1;
 /// The most holders of a shared latch.
 const SHARED_FULL: u64 = 126;
 /// What a holder of a shared latch adds when it lets go: −1 to the code. It is added, not subtracted: of an
@@ -132,6 +136,11 @@ impl PageState {
 
     pub fn is_loading(self) -> bool {
         self.code() == LOADING
+    }
+
+    /// The page is on its way, and its load waits for nothing but what brings its contents.
+    pub fn is_loading_ahead(self) -> bool {
+        self.is_loading() && self.0 & FRAME_MASK == AHEAD
     }
 
     /// A thread is parked on the word.
@@ -196,6 +205,7 @@ impl fmt::Debug for PageState {
         match self.code() {
             ABSENT => f.write_str("absent")?,
             UNLATCHED => write!(f, "in frame {}", self.frame().0)?,
+            LOADING if self.is_loading_ahead() => f.write_str("loading ahead")?,
             LOADING => f.write_str("loading")?,
             EXCLUSIVE => write!(f, "in frame {}, exclusive", self.frame().0)?,
             _ => write!(f, "in frame {}, shared by {}", self.frame().0, self.holders())?,
@@ -494,9 +504,20 @@ impl PageWord {
 
     /// Wins the right to bring the page in, if it is absent.
     pub fn begin_load(&self) -> Result<(), PageState> {
+        self.begin(opened(LOADING))
+    }
+
+    /// As [`begin_load`](Self::begin_load), for a load that never waits for a frame or a latch. So a thread
+    /// may wait for it whatever it holds.
+    pub fn begin_load_ahead(&self) -> Result<(), PageState> {
+        self.begin(opened(LOADING) | AHEAD)
+    }
+
+    /// `loading` is the lower half of the word from then on.
+    fn begin(&self, loading: u64) -> Result<(), PageState> {
         let mut state = PageState(self.0.load(Ordering::Relaxed));
         while state.is_absent() {
-            let loading = state.with_code(LOADING);
+            let loading = state.0 & VERSION_MASK | loading;
             match self.0.compare_exchange_weak(state.0, loading, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return Ok(()),
                 Err(now) => state = PageState(now),
