@@ -147,8 +147,8 @@ impl Outcome {
 ///
 /// # Panics
 ///
-/// If a program is missing for [`Policy::Program`], or if next uses are to be found and the trace has 2^32 -
-/// 1 accesses or more.
+/// If a program is missing for [`Policy::Program`], or if next uses are to be found and the trace has at
+/// least 2^32 - 1 accesses.
 pub fn misses(
     trace: &Trace,
     policy: Policy,

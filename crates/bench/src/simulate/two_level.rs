@@ -323,7 +323,7 @@ impl<'a> TwoLevelRun<'a> {
                 sent.map_err(|why| refused(format!("!send {tenant} {slot}: {why}")))?;
             }
             Directive::Create(block) => self.created = Some(block),
-            // There is no time here.
+            // The simulator has no time.
             Directive::Compute { .. } => {}
             Directive::Pin(_) | Directive::Unpin(_) => unreachable!("pins are acts of their own"),
         }

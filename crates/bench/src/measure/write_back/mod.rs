@@ -98,8 +98,8 @@ pub struct PageWrites {
 }
 
 impl PageWrites {
-    /// A pool of `frames` frames with `options`, under plain LRU, and a bare loop, over the file that
-    /// [`data_file::build`] made at `path`.
+    /// A pool of `frames` frames with `options`, whose tenant has no manager, and a bare loop, over the file
+    /// that [`data_file::build`] made at `path`.
     ///
     /// # Errors
     /// As the pool's; if the file has less than four times as many pages as the pool has frames.
@@ -125,7 +125,7 @@ impl PageWrites {
         };
         let transfer = if bare.fills { Transfer::FillAndWrite } else { Transfer::Write };
         let bare = BareLoop::new(data_file::open(path, direct)?, block_bytes, bare.depth)?;
-        // Plain LRU: this is about how pages are written, and not about which.
+        // No manager: this measures how pages are written, and does not depend on which.
         let tenant = pool.tenant("writer").manager(None).open()?;
         let shuffled = Permutation::new(pages, seed);
         Ok(Self { pool, tenant, file, bare, order, way, transfer, shuffled, pages, next: 0, frames })
