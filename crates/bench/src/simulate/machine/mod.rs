@@ -43,7 +43,7 @@ pub struct Ran {
     /// Time from the start of the run to its end, in microseconds; of all together, to the end of the last
     /// one.
     pub elapsed_us: u64,
-    /// Time that it waited for reads, in microseconds.
+    /// Time that it waited for reads and for frames, in microseconds.
     pub stall_us: u64,
     /// Processor time in microseconds, that of starting its reads included.
     pub cpu_us: u64,
