@@ -30,14 +30,14 @@ pub struct CheckBaselinesArgs {
     pub rows: bool,
 }
 
-/// How close ours has to be.
+/// How close our miss ratio has to be to the recorded one.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Standard {
-    /// The algorithm leaves no freedom: all six digits.
+    /// Equal in all six digits, for algorithms that leave an implementation no choice.
     Exact,
-    /// Within [`TOLERANCE`] either way on nine rows of ten.
+    /// At most [`TOLERANCE`] above or below it, on nine rows of ten.
     Close,
-    /// At most [`TOLERANCE`] above on nine rows of ten.
+    /// At most [`TOLERANCE`] above it, on nine rows of ten.
     NoWorse,
 }
 
@@ -51,15 +51,15 @@ impl Standard {
     fn holds(self, ours: f64, theirs: f64) -> bool {
         let difference = ours - theirs;
         match self {
-            // Their digits are rounded, and a ratio may lie exactly between two roundings.
+            // Recorded ratios are rounded to six digits; ours may lie exactly between two of them.
             Self::Exact => difference.abs() <= LAST_DIGIT * 1.001,
             Self::Close => difference.abs() <= TOLERANCE,
             Self::NoWorse => difference <= TOLERANCE,
         }
     }
 
-    /// The verdict on `rows` rows: `within` of them agree with the recorded ratio, and `explained` of the
-    /// others agree once departures are switched.
+    /// The verdict on `rows` rows, of which `within` meet the standard, and `explained` of the others meet it
+    /// once our departures from the recording program are switched.
     fn verdict(self, rows: usize, within: usize, explained: usize) -> &'static str {
         let enough = match self {
             Self::Exact => within == rows,
@@ -73,17 +73,17 @@ impl Standard {
     }
 }
 
-/// What a name in the files is compared with.
+/// What of ours the recorded ratios of one policy are compared with.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Counterpart {
     standard: Standard,
     ours: Policy,
-    /// Ours with those departures switched that make it differ.
+    /// Our policy with those departures switched that make it differ from the recording program.
     switched: Option<Policy>,
 }
 
-/// Which of our policies a name in the files stands for, and how close it has to be. Case makes
-/// no difference.
+/// The counterpart of the policy that baseline files call `name`, in upper or lower case; `None` for a policy
+/// that does not exist here.
 fn counterpart(name: &str) -> Option<Counterpart> {
     let (standard, ours, switched) = match name.to_ascii_uppercase().as_str() {
         "OPT" => (Standard::Exact, Policy::Opt, None),
@@ -112,7 +112,7 @@ fn counterpart(name: &str) -> Option<Counterpart> {
     Some(Counterpart { standard, ours, switched })
 }
 
-/// A row with our own numbers.
+/// A recorded row with our miss ratios at the same point.
 struct Compared {
     row: Row,
     with: Counterpart,
@@ -129,24 +129,25 @@ impl Compared {
         self.with.standard.holds(self.ours, self.row.theirs)
     }
 
-    /// Whether it is beyond the standard, and within it with departures switched.
+    /// Whether it misses the standard, and meets it with departures switched.
     fn is_explained(&self) -> bool {
         let holds = |switched| self.with.standard.holds(switched, self.row.theirs);
         !self.is_within() && self.switched.is_some_and(holds)
     }
 
-    /// The same row, with what is ours switched.
+    /// The row compared with the switched policy instead of the default one, if there is a switched one.
     fn with_switched(&self) -> Option<Compared> {
         let with = Counterpart { ours: self.with.switched?, switched: None, ..self.with };
         Some(Compared { row: self.row.clone(), with, ours: self.switched?, switched: None })
     }
 }
 
-/// Compares and prints.
+/// Compares our miss ratios with the recorded ones, and prints the table.
 ///
 /// # Errors
 ///
-/// If a file or trace cannot be read, or an exact policy differs.
+/// If a file or trace cannot be read, if no row could be compared, or if a row of a policy whose standard is
+/// exact differs.
 pub fn run(args: &CheckBaselinesArgs, common: &Common) -> Result<()> {
     let rows = baselines::read_rows(&args.baselines)?;
     let (known, lacking): (Vec<Row>, Vec<Row>) =
@@ -167,7 +168,7 @@ pub fn run(args: &CheckBaselinesArgs, common: &Common) -> Result<()> {
     Ok(())
 }
 
-/// Which rows were not compared, and why.
+/// How many rows were not compared, and the names of their policies; empty if all were compared.
 fn skipped(lacking: &[Row]) -> String {
     let names: BTreeSet<&str> = lacking.iter().map(|row| row.policy.as_str()).collect();
     if names.is_empty() {
@@ -189,7 +190,7 @@ fn find_traces(args: &CheckBaselinesArgs) -> Result<BTreeMap<String, PathBuf>> {
     baselines::traces_in(&dir).context("expected a folder with traces; name it with --traces")
 }
 
-/// Simulates each pair of policy and size once, trace by trace.
+/// Simulates each row, trace by trace; a row whose counterpart can be switched is simulated twice.
 fn compare(rows: Vec<Row>, traces: &BTreeMap<String, PathBuf>, common: &Common) -> Result<Vec<Compared>> {
     let mut by_trace: BTreeMap<String, Vec<Row>> = BTreeMap::new();
     let bar = progress::bar("comparing", rows.len() as u64, "rows");
@@ -222,9 +223,9 @@ fn compare(rows: Vec<Row>, traces: &BTreeMap<String, PathBuf>, common: &Common) 
     Ok(compared)
 }
 
-/// Gives blocks the names that the other programs knew them by: in `pg_peers.csv` the trace's numbers and
-/// one, elsewhere 1, 2, 3, ... in ascending order. Of all policies only W-TinyLFU, which hashes them, can
-/// tell.
+/// Renumbers blocks as the recording programs numbered them: for `pg_peers.csv`, which alone names a policy
+/// `WTINYLFU`, each number of the trace plus one, else 1, 2, 3, ... in ascending order. Only W-TinyLFU, which
+/// hashes block numbers, depends on them.
 fn name_blocks(trace: &mut Trace, rows: &[Row]) {
     if rows.iter().any(|row| row.policy.eq_ignore_ascii_case("WTINYLFU")) {
         trace.rename_blocks(|block| block.wrapping_add(1));
@@ -254,8 +255,8 @@ fn every_row(compared: &[Compared]) -> Table {
     table
 }
 
-/// A line for each policy of theirs and what of ours it is compared with, then a line for each policy we
-/// lack.
+/// A line for each recorded policy and each of ours that it is compared with, then a line for each recorded
+/// policy that does not exist here.
 fn summary(compared: &[Compared], lacking: &[Row]) -> Table {
     let mut table = Table::new(&[
         "policy",

@@ -1,4 +1,4 @@
-//! The folder that data files are made in, gone when the command is.
+//! The folder that a command makes its data files in, removed when the command ends.
 
 use std::env;
 use std::path::PathBuf;
@@ -14,14 +14,14 @@ use crate::workload::{Database, Sizes};
 /// dropped, unless `--keep` was given.
 pub struct DataFolder {
     path: PathBuf,
-    /// Removes it when dropped.
+    /// Removes the folder when dropped; `None` with `--keep`.
     _temporary: Option<Temporary<TempDir>>,
     direct: bufpool::Direct,
     seed: u64,
 }
 
 impl DataFolder {
-    /// Makes the folder.
+    /// Makes the folder, and says on standard error where it is if it is kept.
     ///
     /// # Errors
     /// If it cannot be made.
@@ -63,7 +63,7 @@ impl DataFolder {
         self.direct
     }
 
-    /// Where it is.
+    /// The folder's path.
     pub fn path(&self) -> &std::path::Path {
         &self.path
     }

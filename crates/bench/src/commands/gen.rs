@@ -20,7 +20,8 @@ pub struct GenArgs {
     /// Changes a parameter of the stream
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// Reads by which each tenant of `clients` is behind the one before; as --set lag=READS
+    /// Reads by which each tenant of the stream `clients` follows the tenant before it; the same as --set
+    /// lag=READS
     #[arg(long, value_name = "READS")]
     pub lag: Option<u64>,
     /// Which directives the stream gives
@@ -75,6 +76,7 @@ fn write(
     writer.finish()
 }
 
+/// Whether the stream has directives of that kind.
 fn gives(stream: &Stream, advice: Advice) -> bool {
     match advice {
         Advice::None => true,

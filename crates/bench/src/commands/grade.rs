@@ -15,7 +15,7 @@ use crate::simulate::Policy;
 /// Arguments of `bufbench grade`.
 #[derive(Args, Debug)]
 pub struct GradeArgs {
-    /// What is played
+    /// The traces and their baselines
     #[command(flatten)]
     pub graded: Graded,
     /// Policies, separated by commas
@@ -29,8 +29,8 @@ pub struct GradeArgs {
 /// Lists of traces, and what is recorded of them.
 #[derive(Args, Debug)]
 pub struct Graded {
-    /// Lists of traces, each line the name of a file beside the list or among the traces [default: all traces
-    /// of the folder, as one list]
+    /// Lists of traces, each line the name of a file in the list's folder or in --traces [default: all traces
+    /// in --traces, as one list]
     #[arg(num_args = 0.., value_name = "LIST")]
     lists: Vec<PathBuf>,
     /// Folder with the traces [default: $BUFPOOL_TRACES, else ../shared/traces]
@@ -43,13 +43,13 @@ pub struct Graded {
 }
 
 impl Graded {
-    /// The lists by name with the files of their traces, and the recorded rows: none where no folder was
-    /// named and none is beside the traces.
+    /// The lists by name with the files of their traces, and the recorded rows. There are no rows if
+    /// `--baselines` is not given and no folder `baselines` is beside the traces.
     ///
     /// # Errors
     ///
-    /// If a list cannot be read, a trace is on two lists, or a folder of baselines was named and has no such
-    /// files, or a file is malformed.
+    /// If a list cannot be read or names a trace that is in neither folder, if a trace is on two lists, if
+    /// the folder of baselines has no CSV file, or if one is malformed.
     pub fn read(&self) -> Result<(Vec<TraceList>, Vec<Row>)> {
         let traces = self.traces.clone().unwrap_or_else(baselines::shared_traces);
         let beside = traces.parent().unwrap_or(Path::new(".")).join("baselines");
@@ -85,13 +85,13 @@ const COLUMNS: [&str; 14] = [
     "best_way_to_opt",
 ];
 
-/// Traces whose accesses come with the statement or the call stack that makes them begin like this.
+/// Beginnings of the names of tagged traces, whose accesses carry the statement or call stack that made them.
 const TAGGED: [&str; 2] = ["pg_", "sqlite_"];
 
-/// Whether a trace of that name is in a group.
+/// Whether the trace of a given name is in a group.
 type IsIn = fn(&str) -> bool;
 
-/// What sums up several traces.
+/// The groups of traces that have a row of their own, by name.
 const GROUPS: [(&str, IsIn); 3] =
     [("tagged", is_tagged), ("others", |name| !is_tagged(name)), ("all", |_| true)];
 
@@ -99,7 +99,7 @@ fn is_tagged(name: &str) -> bool {
     TAGGED.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Plays and prints the table.
+/// Plays the policies on the lists and prints the table.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! `bufbench hints`: reads that are disclosed, held against what an engine would do without, in alternating
-//! rounds.
+//! `bufbench hints`: disclosed reads, compared in alternating rounds with what an engine would do without
+//! disclosing them.
 
 use anyhow::{Result, bail};
 use clap::Args;
@@ -17,7 +17,7 @@ const INDEX_SCAN: &str = "index-scan";
 const JOIN: &str = "join";
 const WRONG: &str = "wrong";
 
-/// The relations of the join are smaller by this.
+/// The join's relations have the tuples of the scanned relation divided by this.
 const JOIN_SHARE: u64 = 5;
 
 /// Arguments of `bufbench hints`.

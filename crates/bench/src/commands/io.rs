@@ -1,4 +1,5 @@
-//! `bufbench io`: what a pool makes of the device, against a bare io_uring loop in the same process.
+//! `bufbench io`: random reads through a pool, against a bare io_uring loop on the same file in the same
+//! process.
 
 use anyhow::{Result, ensure};
 use bufpool::ManagerKind;
@@ -32,14 +33,14 @@ pub struct IoArgs {
     /// Pages read in each round [default: 4,000 at depth 1, up to 32,000 at depth 8 and more]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1 << 28))]
     pub reads: Option<u64>,
-    /// Pages handed to the pool in one call, of which the pool keeps `depth` in flight; at depth 1 it gets
-    /// them one by one
+    /// Pages handed to the pool in one call, of which the pool keeps `depth` in flight; at depth 1 pages are
+    /// read one by one instead
     #[arg(long, value_name = "PAGES", default_value_t = 1 << 11, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub list: u32,
-    /// Read with `depth` futures instead of lists, which takes all reads to the pool's I/O thread
+    /// Read with `depth` futures instead of lists, so that the pool's I/O thread makes all reads
     #[arg(long, conflicts_with = "list")]
     pub futures: bool,
-    /// Let the automatic manager choose victims; without it, what is measured is the pool and its I/O alone
+    /// Let the automatic manager choose victims; without this flag the tenant has no manager
     #[arg(long)]
     pub managed: bool,
     /// The pool's I/O backend

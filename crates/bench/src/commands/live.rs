@@ -28,8 +28,8 @@ const COLUMNS: &[&str] = &[
 /// Arguments of `bufbench live`.
 #[derive(Args, Clone, Debug)]
 pub struct LiveArgs {
-    /// Workloads, separated by commas; each has a pool of its own, which is cold, but for btree's, which has
-    /// just written the tree
+    /// Workloads, separated by commas; each runs in a pool of its own that holds no page at first, except
+    /// btree, whose pool has just written the tree
     #[arg(long = "workload", value_name = "NAME", value_delimiter = ',', required = true)]
     pub workloads: Vec<String>,
     /// Schemes, separated by commas
@@ -47,7 +47,7 @@ pub struct LiveArgs {
     /// Lookups or reads made together; for the workloads btree, index-scan and bitmap-scan
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub batch: u32,
-    /// What the pool does with reads that the workload discloses; for workloads that can
+    /// What the pool does with reads that the workload discloses; for workloads that can disclose them
     #[arg(long, value_enum, default_value_t = Hints::Off)]
     pub hints: Hints,
     /// Print what the pool says about tenants and call sites, on standard error
@@ -67,7 +67,7 @@ pub struct PoolArgs {
     /// Reads in flight from which on tenants take turns [default: the pool's]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub saturation_depth: Option<u32>,
-    /// Let the pool read ahead by itself; otherwise each miss of a policy is seen
+    /// Let the pool read ahead by itself; without it, misses depend on the policy alone
     #[arg(long, conflicts_with = "deterministic")]
     pub read_ahead: bool,
     /// I/O backend
@@ -96,10 +96,10 @@ pub fn run(args: &LiveArgs, common: &Common) -> Result<()> {
     run_recorded(args, common, None)
 }
 
-/// As [`run`], telling `recorder` what happens; it can follow one workload under one scheme.
+/// As [`run`], reporting what happens to `recorder`.
 ///
 /// # Errors
-/// As [`run`].
+/// As [`run`]; if there is a recorder and more than one workload or scheme.
 pub(super) fn run_recorded(
     args: &LiveArgs,
     common: &Common,
@@ -159,8 +159,8 @@ pub(super) fn run_recorded(
     Ok(table.print(common.format)?)
 }
 
-/// Says, on standard error, what the device would allow: as many lookups a second as a bare loop with `depth`
-/// reads of a page in flight makes reads, for each miss that a lookup costs.
+/// Says, on standard error, how many lookups a second the device would allow: the reads of a page a second of
+/// a bare loop with `depth` of them in flight, divided by the misses of a lookup.
 fn against_device(measured: &Measurement, database: &Database, depth: u32, seed: u64) -> Result<()> {
     let Some((rate, lookups)) = measured.lookups_per_s().zip(measured.lookups) else { return Ok(()) };
     let misses_per_lookup = measured.misses as f64 / lookups as f64;

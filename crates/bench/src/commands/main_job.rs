@@ -1,4 +1,4 @@
-//! The main job: every workload on real files, under each scheme, beside what the best possible policy would
+//! The main job: every workload on real files, under each scheme, beside the number of pages that OPT would
 //! read.
 
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ const COLUMNS: &[&str] = &[
     "opt_reads",
 ];
 
-/// The scheme under which workloads run that disclose their reads.
+/// The scheme under which workloads that can disclose their reads run once more, disclosing them.
 const DISCLOSED: &str = "auto";
 
 /// Arguments of the main job.
@@ -41,7 +41,7 @@ pub struct MainJobArgs {
     /// A tenth of the tuples: seconds instead of a minute
     #[arg(long)]
     pub quick: bool,
-    /// All schemes, not only the ones worth a first look
+    /// All schemes, not only lru, lru-sp and auto
     #[arg(long)]
     pub all: bool,
     /// Apply every access to the policy at once, with nothing in the background
@@ -55,10 +55,10 @@ pub struct MainJobArgs {
     pub report: Option<PathBuf>,
 }
 
-/// Points of a curve at most.
+/// Most points of a curve.
 const DEPTH_POINTS: usize = 60;
 
-/// Why a sub-command is refused after one of these flags.
+/// The message that refuses a sub-command behind one of the flags of the main job.
 pub(super) const NOT_WITH_A_SUB_COMMAND: &str = "--quick, --all, --deterministic, --backend and --report before a sub-command belong to the main job: \
      expected no sub-command, or flags behind it";
 
@@ -69,10 +69,11 @@ impl MainJobArgs {
     }
 }
 
-/// Builds the tables, runs all workloads under all schemes, and prints the table.
+/// Builds the tables, runs all workloads under the schemes asked for, prints the table and writes the HTML
+/// page.
 ///
 /// # Errors
-/// If the data files cannot be made, the pool fails, or an answer is wrong.
+/// If the data files or the page cannot be written, the pool fails, or an answer is wrong.
 pub fn run(args: &MainJobArgs, common: &Common) -> Result<()> {
     let folder = DataFolder::new(common)?;
     for (name, fact) in Machine::look(folder.path()).facts() {
@@ -127,7 +128,8 @@ fn add_rows<'s>(
     Ok(runs)
 }
 
-/// How far ahead the lists of a run looked, at [`DEPTH_POINTS`] moments at most.
+/// How many hints ahead of the reader a run fetched, over time in milliseconds; at most [`DEPTH_POINTS`]
+/// points.
 fn depth_curve(workload: &dyn Workload, run: &Measurement) -> Series {
     let each = run.depths.len().div_ceil(DEPTH_POINTS).max(1);
     let point = |(time, depth): &(Duration, u32)| (time.as_secs_f64() * 1e3, f64::from(*depth));
@@ -156,7 +158,8 @@ fn report(table: &Table, depths: Vec<Series>) -> Report {
     report
 }
 
-/// A group of bars a workload, a bar a scheme if there is a row, and one more for the bound.
+/// A group of bars for each workload: a bar for each scheme, empty if the workload has no row for it, and one
+/// for the bound.
 fn bars(table: &Table, title: &str, column: &str, bound: Option<&str>) -> Bars {
     let at = |name: &str| {
         table.columns().iter().position(|column| *column == name).expect("a column of the table")

@@ -1,4 +1,4 @@
-//! `bufbench misses`: what a miss costs without a device, and what several threads make of it.
+//! `bufbench misses`: what a miss costs one thread and several, on a source in memory.
 
 use std::path::PathBuf;
 
@@ -42,13 +42,13 @@ const PREDICTED_COLUMNS: &[&str] = &[
     "misses_per_s",
     "bound_per_s",
 ];
-/// Of an NVMe drive, as data sheets have it.
+/// Reads a second and latency of one read of an NVMe drive, as in data sheets.
 const DRIVE_READS_PER_S: f64 = 1.5e6;
 const DRIVE_LATENCY_NS: f64 = 80_000.0;
-/// Misses in flight a processor where there are drives: as many as keep eight of them busy.
+/// Misses in flight for each processor where there are drives: enough to keep eight drives busy.
 const IN_FLIGHT: u32 = 32;
 
-/// Of the frames, one in this many has a page that is visited again and again.
+/// Frames for each page that is visited again and again.
 const HOT_SHARE: u32 = 8;
 
 /// Arguments of `bufbench misses`.
@@ -58,14 +58,14 @@ pub struct MissesArgs {
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1,2,4,8,16",
           value_parser = clap::value_parser!(u32).range(1..=64))]
     pub threads: Vec<u32>,
-    /// Visits of a hundred to pages that are there, separated by commas
+    /// Hits in per cent of all visits, separated by commas
     #[arg(long, value_name = "PERCENT", value_delimiter = ',', default_value = "0,50,90",
           value_parser = clap::value_parser!(u32).range(0..=99))]
     pub hits: Vec<u32>,
     /// Schemes, separated by commas
     #[arg(long, value_name = "NAME", value_delimiter = ',', default_value = "lru,lru-sp,auto", value_parser = scheme)]
     pub scheme: Vec<&'static Scheme>,
-    /// Only contenders of these names, separated by commas; those of two pools are as lru-two-pools
+    /// Only contenders of these names, separated by commas; two pools under lru are named lru-two-pools
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub only: Vec<String>,
     /// Frames of 4 KiB
@@ -77,9 +77,9 @@ pub struct MissesArgs {
     /// Rounds of each side; the middle one counts
     #[arg(long, default_value_t = ROUNDS as u64, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub rounds: u64,
-    /// Processors for which to predict misses a second from what one thread took, separated by commas: on a
-    /// source in memory, and with 1 and 8 drives that each do 1.5 million reads a second and one in 80 us.
-    /// With `--format csv` or `json` the predictions alone are printed
+    /// Processors for which to predict misses a second from the measured times of one thread, separated by
+    /// commas: on a source in memory, and with 1 and 8 drives, each of 1.5 million reads a second and a
+    /// latency of 80 us. With `--format csv` or `json` only the predictions are printed
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub predict: Vec<u32>,
     /// Also draw misses a second over threads, as SVG
@@ -126,7 +126,7 @@ pub fn run(args: &MissesArgs, common: &Common) -> Result<()> {
         }
         charts.push(chart(&contenders, &lines, hit_percent));
     }
-    // One document is printed where a program reads it.
+    // CSV and JSON output is one document.
     if args.predict.is_empty() || common.format == Format::Table {
         table.print(common.format)?;
     }
@@ -179,7 +179,7 @@ fn row(line: &Line, contenders: &[Box<dyn Contender>], lines: &[Line], hit_perce
     let median = |measure: fn(&Turn) -> f64| Spread::of(line.turns.iter().map(measure));
     let Spread { least, median: middle, greatest } = median(Turn::misses_per_s);
     let held_ns: Option<Vec<f64>> = line.turns.iter().map(Turn::held_ns).collect();
-    // Two pools have two locks, each with half of the threads.
+    // The network has one lock; two pools have two, each with half of the threads.
     let predicted =
         find(&name, 1).filter(|_| !name.ends_with(TWO_POOLS)).and_then(|alone| predict(alone, line.threads));
     let has_lock = held_ns.is_some();
@@ -189,7 +189,7 @@ fn row(line: &Line, contenders: &[Box<dyn Contender>], lines: &[Line], hit_perce
         u64::from(hit_percent).into(),
         line.turns[0].visits.into(),
         Cell::real(middle, 0),
-        // Of each thread.
+        // The time that a thread takes for a miss.
         Cell::real(1e9 * f64::from(line.threads) / middle, 0),
         held_ns.map_or(Cell::Empty, |ns| Cell::real(Spread::of(ns).median, 0)),
         if has_lock { Cell::real(median(Turn::parks).median, 4) } else { Cell::Empty },
@@ -205,20 +205,22 @@ fn row(line: &Line, contenders: &[Box<dyn Contender>], lines: &[Line], hit_perce
     ]
 }
 
-/// Misses a second of `threads` by the [`Network`] of what one thread `alone` took, if its time under the
-/// lock is known. Threads beyond the processors add nothing.
+/// Misses a second of `threads` threads on this machine, predicted from the times of one thread `alone`;
+/// `None` if its time under the policy lock is unknown. Threads beyond the processors add nothing.
 fn predict(alone: &Line, threads: u32) -> Option<f64> {
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
     Some(network(alone)?.misses_per_s(threads.min(processors)))
 }
 
+/// The queueing network with the times of one thread, if its time under the policy lock is known.
 fn network(alone: &Line) -> Option<Network> {
     let held_ns: Option<Vec<f64>> = alone.turns.iter().map(Turn::held_ns).collect();
     let per_s = Spread::of(alone.turns.iter().map(Turn::misses_per_s)).median;
     Some(Network::of_lock(1e9 / per_s, Spread::of(held_ns?).median))
 }
 
-/// What larger machines would do, with one directory and with several; nothing for two pools.
+/// Rows of misses a second predicted for machines with this many processors, with 0, 1 and 8 drives, and the
+/// directory in 1, 2 and 4 parts; none for two pools.
 fn predictions(name: &str, hit_percent: u32, alone: &Line, processors: &[u32]) -> Vec<Vec<Cell>> {
     let Some(network) = network(alone).filter(|_| !name.ends_with(TWO_POOLS)) else { return Vec::new() };
     let mut rows = Vec::new();

@@ -1,4 +1,4 @@
-//! The command line: one sub-command a file, and this one tells which.
+//! The command line. Each sub-command has a file; this one reads the command line and runs the sub-command.
 
 pub mod check_baselines;
 mod comparison_table;
@@ -109,7 +109,7 @@ pub enum Command {
     #[cfg(not(feature = "peers"))]
     #[command(disable_help_flag = true)]
     Peers {
-        /// Of a build with the feature
+        /// Arguments of a build with the feature
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
         rest: Vec<String>,
     },
@@ -117,11 +117,11 @@ pub enum Command {
     CheckBaselines(CheckBaselinesArgs),
 }
 
-/// Does what the command line asks for.
+/// Runs the command that the command line asks for.
 ///
 /// # Errors
 ///
-/// Whatever the command reports; the message says what was expected.
+/// If flags of the main job stand before a sub-command; else as those of the command.
 pub fn run(cli: &Cli) -> Result<()> {
     match &cli.command {
         None => main_job::run(&cli.main_job, &cli.common),

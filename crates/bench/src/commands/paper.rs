@@ -88,7 +88,8 @@ fn table(findings: &[Finding]) -> Table {
     table
 }
 
-/// How many verdicts of each kind there are; rows that show a sensitivity, named `B8/3-12` or so, are none.
+/// How many verdicts of each kind there are. Rows with a `/` in their name, such as `B8/3-12`, show a
+/// sensitivity and are not counted.
 fn tally(findings: &[Finding]) -> String {
     let claims = || findings.iter().filter(|finding| !finding.id.contains('/'));
     let count = |is: fn(&Verdict) -> bool| claims().filter(|finding| is(&finding.verdict)).count();

@@ -1,4 +1,4 @@
-//! `bufbench peers`: what a page costs here and elsewhere, in memory and not.
+//! `bufbench peers`: what a hit and a miss cost in a pool, in other caches and in a database.
 
 use anyhow::Result;
 use clap::Args;
@@ -13,7 +13,8 @@ use crate::output::{Cell, Table};
 use crate::rounds::ROUNDS;
 
 const COLUMNS: &[&str] = &["name", "work", "threads", "ns_per_op"];
-/// Pages for hits, all in memory; and for misses, of which one in [`MISS_SHARE`] is.
+/// Pages visited where hits are measured, all of them in memory, and where misses are measured, of which one
+/// in [`MISS_SHARE`] fits in memory.
 const HIT_PAGES: u32 = 1 << 16;
 const MISS_PAGES: u32 = 1 << 14;
 const MISS_SHARE: u32 = 8;
@@ -59,7 +60,7 @@ fn measure(
         (pool(PoolKind::Default)?, pool(PoolKind::Untagged)?, pool(PoolKind::LogOff)?);
     let (latched, optimistic) = (Latched(&default), Optimistic(&default));
     let (latched_untagged, latched_log_off) = (Latched(&untagged), Latched(&log_off));
-    // Its nodes take room, too.
+    // The database's cache also holds the inner nodes of its tree.
     let page_db = PageDb::new(folder.path(), page_count, capacity as usize * (PAGE_BYTES + PAGE_BYTES / 4))?;
     let quick_cache = Cached::<QuickCache>::new(&pages, capacity)?;
     let moka = Cached::<Moka>::new(&pages, capacity)?;

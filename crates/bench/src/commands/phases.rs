@@ -52,9 +52,9 @@ impl FromStr for Seeds {
 
 const SEEDS_MAX: u64 = 1_000_000;
 
-/// Turnovers from which on a policy can have learned.
+/// Points of at least this many turnovers are also summed up apart: there a policy had time to learn.
 const LEARNED_TURNOVERS: f64 = 5.0;
-/// What is above this to the better of LRU and ARC counts as a loss.
+/// A ratio of misses to those of the better of LRU and ARC that is above this counts as a loss.
 const LOSS: f64 = 1.02;
 
 const POINT_COLUMNS: [&str; 8] = ["seed", "frames", "policy", "misses", "lru", "arc", "turnovers", "ratio"];
@@ -70,7 +70,7 @@ const COLUMNS: [&str; 9] = [
     "worst_from_5",
 ];
 
-/// Plays and prints the table.
+/// Plays the policies on the streams and prints the table.
 ///
 /// # Errors
 ///

@@ -40,12 +40,12 @@ pub enum Action {
     Twins(TwinsArgs),
 }
 
-/// Does it.
+/// Carries out the action.
 ///
 /// # Errors
 ///
-/// If the file cannot be read or is no program, with line, column and what was expected; those of a search
-/// and of a comparison.
+/// If the file cannot be read or is no program, with line, column and what was expected; as those of the
+/// search and of the comparison.
 pub fn run(args: &ProgramArgs, common: &Common) -> Result<()> {
     match &args.action {
         Action::Check { file } => {

@@ -38,8 +38,8 @@ const COLUMNS: [&str; 6] = ["set", "trace", "frames", "program", "best_of_four",
 ///
 /// # Errors
 ///
-/// If a trace is in both lists, cannot be read, is malformed or has no accesses, or the file cannot be
-/// written, which is found before the search. A file that is there stays as it was then.
+/// If a trace is in both lists, cannot be read, is malformed or has no accesses, or the output file cannot be
+/// written. All of this is found before the search begins; an output file that exists stays unchanged then.
 pub fn run(args: &SearchArgs, common: &Common) -> Result<()> {
     if let Some(both) = args.holdout.iter().find(|path| args.tune.contains(path)) {
         bail!("{}: expected a trace for tuning or for holdout, found it in both lists", both.display());
@@ -74,7 +74,7 @@ fn points(traces: Vec<Trace>, args: &SearchArgs, common: &Common) -> Result<Poin
     Ok(Points::new(traces, &sized, common.seed, common.jobs())?)
 }
 
-/// Searches; says on standard error when there is a better program.
+/// Searches; reports each better program on standard error.
 fn searched(args: &SearchArgs, common: &Common, tune: &Points) -> Result<Found> {
     let options = SearchOptions { budget: args.budget, seed: common.seed, jobs: common.jobs() };
     let bar = progress::bar("searching", args.budget, "programs");
@@ -114,8 +114,8 @@ fn push_rows(
     Ok(grade)
 }
 
-/// Where the program comes from. The number of threads and the file's own name are left out: they change
-/// nothing.
+/// The comment at the head of the program found: the command that found it, and its grades. The number of
+/// threads and the output file's name are left out, because the program does not depend on them.
 fn comment(args: &SearchArgs, common: &Common, found: &Found, tuned: f64, held_out: f64) -> String {
     let paths = |paths: &[PathBuf]| -> String {
         paths.iter().fold(String::new(), |list, path| list + "\n#       " + &path.display().to_string())

@@ -26,12 +26,12 @@ pub struct TwinsArgs {
     /// Cache sizes, separated by commas: frames, or shares of the distinct blocks such as 5%
     #[arg(long, required = true, value_delimiter = ',', value_name = "SIZE")]
     pub frames: Vec<Size>,
-    /// How many accesses of a trace are played, from its begin
+    /// How many accesses of a trace are played, from its beginning
     #[arg(long, default_value_t = 1_000_000, value_name = "ACCESSES")]
     pub accesses: u64,
 }
 
-/// A policy that is there twice.
+/// A policy in Rust, and the program of the same name.
 struct Twin {
     native: PolicyKind,
     program: Program,
@@ -42,8 +42,8 @@ struct Twin {
 ///
 /// # Errors
 ///
-/// If a program or a trace cannot be read or is malformed, or a file is not named after a policy; if the
-/// misses of two twins differ, once the table is printed.
+/// If a program or a trace cannot be read or is malformed, or a file is not named after a policy; after the
+/// table is printed, if the misses of two twins differ.
 pub fn run(args: &TwinsArgs, common: &Common) -> Result<()> {
     let twins = args.programs.iter().map(|path| twin(path)).collect::<Result<Vec<_>>>()?;
     let mut table = Table::new(&["program", "trace", "accesses", "frames", "in_rust", "as_program"]);

@@ -21,11 +21,11 @@ pub struct RecordArgs {
 
 /// Runs one workload in deterministic mode, writes its trace, and prints the table of `live`.
 ///
-/// Replayed by `sim` with the same frames and policy, the trace gives the same misses.
+/// Played by `sim` with the same frames and policy and `--shared-pages on`, the trace gives the same misses.
 ///
 /// # Errors
-/// As those of `live`, if there is to be more than one thread, and if the trace cannot be written. A file
-/// that is there stays as it was then.
+/// As those of `live`; if more than one thread is asked for, or the trace cannot be written. A file that
+/// exists stays unchanged then.
 pub fn run(args: &RecordArgs, common: &Common) -> Result<()> {
     ensure!(
         args.live.threads == 1,

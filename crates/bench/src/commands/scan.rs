@@ -31,7 +31,7 @@ pub struct ScanArgs {
     /// MiB in the file
     #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u64).range(128..=1 << 16))]
     pub mib: u64,
-    /// Let the ledger alone choose victims, which leaves the pool and its I/O to be measured
+    /// Give the tenant no manager, so that the pool and its I/O alone are measured
     #[arg(long)]
     pub unmanaged: bool,
     /// The pool's I/O backend

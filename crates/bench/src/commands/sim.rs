@@ -47,7 +47,8 @@ pub struct SimArgs {
     /// has: t_a=..,t_d=..[,t_abort=..] [default: t_a=0.2,t_d=10]
     #[arg(long, value_name = "KEY=VALUE,...", requires = "tier", conflicts_with = "machine")]
     pub latency: Option<LatencyFlag>,
-    /// Accesses at the beginning that are left out of all counts but the distinct blocks
+    /// Accesses at the beginning of the trace that are played but not counted; blocks count as distinct all
+    /// the same
     #[arg(long, value_name = "ACCESSES", default_value_t = 0, conflicts_with = "machine")]
     pub warm_up: u64,
     /// Play the trace in time, each tenant a process, on a machine such as
@@ -59,7 +60,7 @@ pub struct SimArgs {
     /// Format of the traces [default: told by the name]
     #[arg(long, value_enum)]
     pub input: Option<Input>,
-    /// Whether managers that keep being wrong lose their say
+    /// Whether managers that keep being wrong are revoked
     #[arg(long, value_enum, default_value_t = Switch::On)]
     pub revocation: Switch,
     /// Whether blocks that another tenant uses are protected from their owner's manager
@@ -97,7 +98,7 @@ pub struct SimArgs {
     pub trace_memory: usize,
 }
 
-/// A machine; its flag has commas of its own.
+/// The value of `--machine`, which has commas of its own.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Machine(pub MachineOptions);
 
@@ -151,7 +152,7 @@ impl FromStr for Named {
     }
 }
 
-/// What the name of a policy begins with that is a program in a file, and what the program is under.
+/// Prefixes of names that mean a program in a file, and the allocation that the program runs under.
 const PROGRAMS: [(&str, Allocation); 2] =
     [("program:", Allocation::LruSp), ("fifo2-sp+program:", Allocation::Fifo2Sp)];
 
@@ -191,11 +192,11 @@ impl FromStr for Share {
 
 /// One run of a trace.
 struct Run {
-    /// As it was given.
+    /// The policy's name as it was given.
     name: String,
     policy: Policy,
     setup: Setup,
-    /// Whether it has rows in the table; others are only drawn.
+    /// Whether the run has rows in the table; OPT may be simulated for the chart alone.
     is_listed: bool,
 }
 
@@ -251,7 +252,8 @@ pub fn run(args: &SimArgs, common: &Common) -> Result<()> {
     Ok(())
 }
 
-/// Refuses options that none of the policies takes, and tells of those that only some do.
+/// Refuses options that have an effect under none of the policies, and warns of those that have an effect
+/// under some of them only.
 fn check_options(args: &SimArgs) -> Result<()> {
     let policies = args.policy.iter().map(|named| Ok((named.0.as_str(), named.simulated()?.0)));
     let policies = policies.collect::<Result<Vec<(&str, Policy)>>>()?;
@@ -294,7 +296,7 @@ pub(super) fn load(path: &Path, args: &SimArgs) -> Result<Trace> {
     Ok(trace?)
 }
 
-/// Every policy with every size.
+/// A run for every policy at every size.
 fn runs(args: &SimArgs, common: &Common, trace: &Trace) -> Result<Vec<Run>> {
     let setup = Setup {
         frames: 0,
@@ -334,6 +336,10 @@ fn runs(args: &SimArgs, common: &Common, trace: &Trace) -> Result<Vec<Run>> {
 }
 
 /// The frames that a flag gives each tenant.
+///
+/// # Errors
+///
+/// If it names a tenant twice.
 fn by_tenant(flag: &str, shares: &[Share]) -> Result<BTreeMap<u32, u32>> {
     let mut frames = BTreeMap::new();
     for Share { tenant, frames: given } in shares {
@@ -404,6 +410,7 @@ fn push_rows(
     run: &Run,
     outcome: &Outcome,
 ) {
+    // Runs on several threads slow each other down, so times are shown with `--jobs 1` only.
     let nanoseconds = if common.jobs == Some(1) && trace.accesses() > 0 {
         Cell::real(outcome.elapsed.as_nanos() as f64 / trace.accesses() as f64, 1)
     } else {

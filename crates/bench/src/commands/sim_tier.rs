@@ -14,7 +14,7 @@ use crate::trace::Size;
 /// The columns of a lower cache.
 pub(super) const TIER_COLUMNS: [&str; 5] = ["tier_hits", "demotions", "aborted", "refused", "latency_ms"];
 
-/// The times of a lower cache; its flag has commas of its own.
+/// The value of `--latency`, which has commas of its own.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LatencyFlag(pub Latency);
 
@@ -34,7 +34,8 @@ pub struct TierFlag {
 }
 
 impl TierFlag {
-    /// The lower cache for a trace with `distinct` distinct blocks.
+    /// The lower cache for a trace of `distinct` distinct blocks. Warns on standard error if it has too few
+    /// frames for all segments of its kind.
     ///
     /// # Errors
     ///
@@ -72,8 +73,8 @@ impl FromStr for TierFlag {
     }
 }
 
-/// The values of [`TIER_COLUMNS`], empty without a lower cache. Nothing is ever refused, as there is no time
-/// in which a lower cache has no room.
+/// The values of [`TIER_COLUMNS`], empty without a lower cache. `refused` is always 0: a simulated lower
+/// cache takes no time, so it always has room for a demotion.
 pub(super) fn tier_cells(args: &SimArgs, counts: &Counts) -> [Cell; TIER_COLUMNS.len()] {
     if args.tier.is_none() {
         return [const { Cell::Empty }; TIER_COLUMNS.len()];

@@ -20,13 +20,13 @@ pub struct TenantsArgs {
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1,100,10000",
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub tenants: Vec<u32>,
-    /// Policies, separated by commas; in a pool those that are managers, and lru-sp, which is none
+    /// Policies, separated by commas; in a pool only managers, and lru-sp for tenants without a manager
     #[arg(long, value_delimiter = ',', value_name = "NAME", default_value = "lru-sp,auto")]
     pub policy: Vec<Named>,
     /// Only this part
     #[arg(long, value_enum)]
     pub only: Option<Part>,
-    /// Rounds in a pool, in which the numbers of tenants alternate
+    /// Rounds of the part `pool`, in which the numbers of tenants alternate
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
 }
@@ -49,8 +49,8 @@ const COLUMNS: [&str; 8] =
 ///
 /// # Errors
 ///
-/// If a policy is not known or, in a pool, is neither lru-sp nor a manager; as those of the simulator and the
-/// pool.
+/// If a policy is not known; if one that is to run in a pool is neither lru-sp nor a manager; as those of the
+/// simulator and the pool.
 pub fn run(args: &TenantsArgs, common: &Common) -> Result<()> {
     let policies: Vec<Policy> = args.policy.iter().map(Named::find).collect::<Result<_, _>>()?;
     let mut table = Table::new(&COLUMNS);
@@ -66,7 +66,8 @@ pub fn run(args: &TenantsArgs, common: &Common) -> Result<()> {
     Ok(())
 }
 
-/// A row for each number of tenants and policy; under `auto` also one with the manager that all share.
+/// A row for each policy and number of tenants; for `auto` a second row, in which all tenants share one
+/// manager.
 fn push_simulated(table: &mut Table, args: &TenantsArgs, policies: &[Policy], seed: u64) -> Result<()> {
     let traces: Vec<Trace> = args
         .tenants
@@ -101,6 +102,7 @@ fn push_simulated(table: &mut Table, args: &TenantsArgs, policies: &[Policy], se
     Ok(())
 }
 
+/// A row for each kind of work and number of tenants under the policy.
 fn push_live(table: &mut Table, args: &TenantsArgs, policy: Policy, seed: u64) -> Result<()> {
     let manager = match policy {
         Policy::TwoLevel(bufpool_policies::Allocation::LruSp) => None,

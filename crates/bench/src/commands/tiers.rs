@@ -1,4 +1,4 @@
-//! `bufbench tiers`: a pool with a tier below it, held against the same pool without one, in alternating
+//! `bufbench tiers`: a pool with a tier below it, compared with the same pool without one in alternating
 //! rounds.
 
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::output::Table;
 use crate::rounds::ROUNDS;
 use crate::workload::Sizes;
 
-/// Most seconds of a round, or of the warm-up.
+/// The longest round or warm-up that can be asked for, in seconds.
 const SECONDS_MAX: f64 = 600.0;
 
 /// Arguments of `bufbench tiers`.
@@ -25,10 +25,10 @@ pub struct TiersArgs {
     /// Only one part
     #[arg(long, value_enum)]
     pub only: Option<Part>,
-    /// Rounds of each side; the middle one counts
+    /// Rounds of each side; the median counts
     #[arg(long, default_value_t = ROUNDS, value_parser = rounds)]
     pub rounds: usize,
-    /// Seconds that a round without a tier takes
+    /// Seconds that a round without a tier takes, about
     #[arg(long, default_value = "1", value_parser = seconds)]
     pub seconds: Duration,
     /// Seconds of reads before the first round

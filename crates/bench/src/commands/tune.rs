@@ -13,7 +13,7 @@ use crate::simulate::Policy;
 /// Arguments of `bufbench tune`.
 #[derive(Args, Debug)]
 pub struct TuneArgs {
-    /// What is played
+    /// The traces and their baselines
     #[command(flatten)]
     pub graded: Graded,
     /// Constants, separated by commas [default: all]
@@ -36,8 +36,8 @@ fn read_factor(text: &str) -> Result<f64, String> {
     factor.ok_or_else(|| "expected a factor, 0.01 to 100".to_owned())
 }
 
-/// `geo_mean_change` is of misses to those with the default, `worst_point` the worst ratio of misses to the
-/// better of LRU and ARC.
+/// `geo_mean_change` is the geometric mean of the ratios of misses to those with the default, less 1.
+/// `worst_point` is the greatest ratio of misses to those of the better of LRU and ARC, at `worst_at`.
 const COLUMNS: [&str; 11] = [
     "constant",
     "factor",
@@ -52,7 +52,7 @@ const COLUMNS: [&str; 11] = [
     "worst_at",
 ];
 
-/// Plays and prints the table.
+/// Plays the lists with each constant changed and prints the table.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! `bufbench write-back`: how fast a pool gets rid of dirty pages, against a bare io_uring loop in the same
-//! process, and what that costs those who read meanwhile.
+//! `bufbench write-back`: how fast a pool writes its dirty pages, against a bare io_uring loop in the same
+//! process, and how long read hits take meanwhile.
 
 use std::path::Path;
 
@@ -30,13 +30,13 @@ pub struct WriteBackArgs {
     /// Hits timed in each round
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(100..=1 << 26))]
     pub hits: u64,
-    /// Single pages that the bare loop keeps in flight
+    /// Single pages that the bare loop keeps in flight where pages are written in random order
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub depth: u32,
-    /// Only the lines whose name begins like this: random, sequential or p99
+    /// Only rows whose name begins like this: random, sequential or p99
     #[arg(long, default_value = "")]
     pub only: String,
-    /// The pool has hooks, as for checksums: pages are prepared for the file
+    /// Give the pool page hooks, as for checksums, so that each page is copied before it is written
     #[arg(long)]
     pub hooks: bool,
     /// The pool's I/O backend
@@ -71,7 +71,7 @@ struct Measured<'a> {
 }
 
 impl Measured<'_> {
-    /// Rows of how many dirty pages a second are written.
+    /// Adds the rows of dirty pages written a second.
     fn add_write_rates(&self, table: &mut Table) -> Result<()> {
         let Self { args, path, direct, seed } = *self;
         let frames = (args.pages / 8) as u32;
@@ -117,7 +117,7 @@ impl Measured<'_> {
         Ok(())
     }
 
-    /// Rows of how long the slowest hits take while pages are written.
+    /// Adds the rows of the 99th percentile of a read hit while pages are written.
     fn add_hit_latencies(&self, table: &mut Table) -> Result<()> {
         let Self { args, path, direct, seed } = *self;
         let latency = HitLatency::new(path, direct, args.backend.io(), seed)?;

@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use super::finding::Finding;
 
-/// What carries an experiment out.
+/// The function that runs an experiment.
 type Run = fn(&Context) -> Result<Vec<Finding>>;
 
 /// One experiment.
@@ -22,7 +22,7 @@ pub struct Experiment {
 pub struct Context {
     /// Seed of everything drawn at random.
     pub seed: u64,
-    /// Threads.
+    /// Threads that independent simulations may use.
     pub jobs: usize,
 }
 
@@ -31,11 +31,11 @@ impl Experiment {
         Self { id, title, run }
     }
 
-    /// Runs it.
+    /// Runs the experiment; some take minutes.
     ///
     /// # Errors
     ///
-    /// If a simulation cannot be carried out.
+    /// If a simulation or a measurement cannot be carried out.
     pub fn run(&self, context: &Context) -> Result<Vec<Finding>> {
         (self.run)(context)
     }

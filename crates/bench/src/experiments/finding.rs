@@ -1,40 +1,42 @@
-//! What came of one published statement, and how ours compares.
+//! The result of one published statement here, and how it compares.
 
 use std::fmt;
 
-/// What came of one published statement.
+/// The result of one published statement here.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Finding {
-    /// The experiment, such as `A7`.
+    /// The experiment, such as `A7`; with a `/` if the row shows a sensitivity and is no claim.
     pub id: &'static str,
     /// What is compared.
     pub what: String,
     /// The published value.
     pub published: String,
-    /// Ours.
+    /// Our value.
     pub ours: String,
-    /// How far ours may be away and count as reproduced.
+    /// How far our value may be from the published one and count as reproduced.
     pub tolerance: String,
-    /// How ours compares.
+    /// How our value compares.
     pub verdict: Verdict,
 }
 
 /// How our result compares with a published one.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Verdict {
-    /// Within the stated tolerance.
+    /// Our value is within the stated tolerance.
     Reproduced,
-    /// Outside the tolerance, and less than a factor of two away, or the same sign or order; and why.
+    /// Our value is outside the tolerance, but within a factor of two, or of the same sign or in the same
+    /// order; and why.
     SameOrder(String),
     /// Neither, and why.
     NotReproduced(String),
-    /// What it needs is not there, and what that is.
+    /// The experiment needs something that is missing, and what that is.
     NotRun(String),
 }
 
 impl Verdict {
-    /// By ratio: reproduced if `ours` is within the share `tolerance` of `published`, same order within a
-    /// factor of two, else not reproduced; the latter two because of `reason`.
+    /// The verdict by the ratio of `ours` to `published`: reproduced if it differs from 1 by at most
+    /// `tolerance`, same order if it is from 0.5 to 2, else not reproduced; the latter two because of
+    /// `reason`.
     pub fn of_ratio(published: f64, ours: f64, tolerance: f64, reason: &str) -> Self {
         let ratio = ours / published;
         if (ratio - 1.0).abs() <= tolerance {
@@ -46,7 +48,7 @@ impl Verdict {
         }
     }
 
-    /// Reproduced if so, else not because of `reason`.
+    /// Reproduced if `holds`, else not reproduced because of `reason`.
     pub fn of(holds: bool, reason: &str) -> Self {
         if holds { Self::Reproduced } else { Self::NotReproduced(reason.to_owned()) }
     }

@@ -1,7 +1,8 @@
-//! Published experiments, each with what was published, what we find, and a verdict.
+//! Published experiments, each with the published value, ours, and a verdict.
 //!
 //! Parts: A application-controlled caching (OSDI '94), B cost-benefit allocation (CMU-CS-96-174), C detection
-//! (USENIX ATC '05), D exclusive caching (USENIX ATC '02), E policy programs (HiPEC).
+//! (USENIX ATC '05), D exclusive caching (USENIX ATC '02), E policy programs (HiPEC). The experiment
+//! `call-sites` is of none of them.
 
 pub mod application_control;
 pub mod call_sites;
@@ -21,7 +22,7 @@ pub fn all() -> impl Iterator<Item = &'static Experiment> {
     built.chain(exclusive::ALL).chain(policy_programs::ALL)
 }
 
-/// The experiments that run only when they are named, since they take long.
+/// The experiments that run only when they are named, because they take minutes.
 pub fn on_request() -> impl Iterator<Item = &'static Experiment> {
     call_sites::ALL.iter()
 }

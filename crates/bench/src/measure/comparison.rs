@@ -1,17 +1,17 @@
-//! Two quantities measured side by side, and what was asked for of them.
+//! Two quantities measured side by side, and the bar that their ratio is held against.
 
 use crate::rounds::Spread;
 
-/// What was asked for.
+/// What was asked of a measurement before it was made.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Bar {
-    /// A ratio of at least this.
+    /// A ratio of ours to theirs of at least this.
     AtLeast(f64),
-    /// A ratio of at most this.
+    /// A ratio of ours to theirs of at most this.
     AtMost(f64),
-    /// At most this by itself, whatever it is held against.
+    /// A value of ours of at most this, whatever theirs is.
     OursAtMost(f64),
-    /// Nothing: it is told to compare others with.
+    /// Nothing: the comparison is shown for reference.
     None,
 }
 
@@ -20,33 +20,45 @@ pub enum Bar {
 pub struct Comparison {
     /// What was measured.
     pub work: &'static str,
-    /// Of the two quantities.
+    /// The unit of both quantities.
     pub unit: &'static str,
-    /// What it is held against.
+    /// What `work` is compared with.
     pub against: String,
-    /// Ours and theirs.
+    /// Ours and theirs in each round.
     pub rounds: Vec<(f64, f64)>,
-    /// What was asked for.
+    /// What was asked of it.
     pub bar: Bar,
 }
 
 impl Comparison {
-    /// Ours to theirs.
+    /// The ratio of ours to theirs in each round.
+    ///
+    /// # Panics
+    /// If there are no rounds.
     pub fn ratio(&self) -> Spread {
         Spread::of(self.rounds.iter().map(|(ours, theirs)| ours / theirs))
     }
 
-    /// Ours.
+    /// Ours over the rounds.
+    ///
+    /// # Panics
+    /// If there are no rounds.
     pub fn ours(&self) -> Spread {
         Spread::of(self.rounds.iter().map(|(ours, _)| *ours))
     }
 
-    /// Theirs.
+    /// Theirs over the rounds.
+    ///
+    /// # Panics
+    /// If there are no rounds.
     pub fn theirs(&self) -> Spread {
         Spread::of(self.rounds.iter().map(|(_, theirs)| *theirs))
     }
 
-    /// Whether the middle of the rounds is what was asked for; none if nothing was.
+    /// Whether the median of the rounds meets the bar; `None` without a bar.
+    ///
+    /// # Panics
+    /// If there are no rounds.
     pub fn is_met(&self) -> Option<bool> {
         match self.bar {
             Bar::AtLeast(bar) => Some(self.ratio().median >= bar),

@@ -14,7 +14,7 @@ use crate::machine::data_file;
 pub const BLOCK_BYTES: usize = 256 << 10;
 /// Reads of the bare loop in flight.
 pub const DEPTH: u32 = 8;
-/// Memory of the pool: a fraction of what is read.
+/// Memory of the pool in bytes: at most half of the file.
 const POOL_BYTES: u64 = 64 << 20;
 
 /// What one scan took.
@@ -54,7 +54,7 @@ impl SequentialReads {
     /// which has been written. The tenant that scans has `manager`, or none.
     ///
     /// # Errors
-    /// As the pool's; if the file is not larger than the pool, or no multiple of the loop's blocks.
+    /// As the pool's; if the file is smaller than twice the pool, or no multiple of [`BLOCK_BYTES`].
     pub fn new(
         path: &Path,
         page_bytes: usize,
@@ -89,7 +89,7 @@ impl SequentialReads {
         Ok(ScanTime { bytes: self.bytes, elapsed: time.elapsed, cpu: time.cpu })
     }
 
-    /// Reads the file page by page through the pool, none of it in memory at first.
+    /// Gives up all pages of the file in the pool, and then reads it page by page through the pool.
     ///
     /// # Errors
     /// As the pool's; if the pool read anything but each page once.

@@ -14,7 +14,7 @@ pub struct ClientsRun<'a, R> {
     trace: &'a Trace,
     /// Per tenant, by number; at least one.
     clients: Vec<R>,
-    /// The block that the next access, whoever makes it, gives new contents.
+    /// The block that the next access creates; the tenant that makes it is not known before.
     created: Option<u64>,
 }
 
@@ -75,7 +75,7 @@ impl<R: Run> Run for ClientsRun<'_, R> {
         let mut sum: Option<Tally> = None;
         for (number, client) in self.clients.into_iter().enumerate() {
             let (tally, stats) = client.end();
-            // Every client knows every tenant, and has the accesses of its own only.
+            // Every client has opened all tenants, but only its own tenant has made accesses.
             let own = self.trace.tenants().get(number);
             programs.extend(stats.into_iter().filter(|(named, _)| own == Some(&u64::from(*named))));
             match &mut sum {
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
     use crate::trace::{Item, Reference};
 
-    /// What a client hears.
+    /// A client that notes what it is told.
     #[derive(Default)]
     struct Heard(Vec<String>);
 

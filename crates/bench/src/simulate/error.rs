@@ -10,7 +10,7 @@ use crate::trace::{Place, Trace, TraceError};
 /// A simulation that could not be carried out.
 #[derive(Debug)]
 pub enum SimError {
-    /// Something is wrong with the trace, or cannot be done as it says.
+    /// The trace is malformed, cannot be read, or asks for something that is refused.
     Trace(TraceError),
     /// Frames, floors and caps do not fit together.
     Directory(DirectoryError),
@@ -21,26 +21,26 @@ pub enum SimError {
         /// The tenant named.
         tenant: u32,
     },
-    /// There are more clients of a lower cache than frames for them.
+    /// There are more clients of a lower cache than frames.
     TooFewFrames {
         /// The trace's name.
         trace: String,
         /// Its tenants.
         clients: u32,
-        /// The frames of all of them.
+        /// The frames of all clients together.
         frames: u32,
     },
-    /// OPT was to decide for caches whose accesses are not those of the trace.
+    /// OPT was to decide for a cache that does not see the accesses of the whole trace.
     OptBelow,
     /// The file of next uses failed.
     Scratch(io::Error),
-    /// A program of tenants is for privileged ones.
+    /// A program needs a privileged tenant.
     Privileged(NeedsPrivilege),
-    /// A program was not sent a value.
+    /// A program refused a value that it was sent.
     NotSent {
         /// The name of the slot.
         slot: String,
-        /// What was expected.
+        /// Why it was refused, and what was expected.
         why: SendError,
     },
 }

@@ -12,9 +12,9 @@ use super::tally::Counts;
 pub struct Latency {
     /// To read a page from the lower cache or through it, and to demote one: `t_a`.
     pub tier_ms: f64,
-    /// More for a page that the lower cache does not have: `t_d`.
+    /// To read a page that the lower cache does not have, beyond `tier_ms`: `t_d`.
     pub source_ms: f64,
-    /// For a demotion of a page that the lower cache has: `t_abort`; as any other by default.
+    /// To demote a page that the lower cache has: `t_abort`; `None` for `tier_ms`.
     pub abort_ms: Option<f64>,
 }
 
@@ -25,7 +25,7 @@ impl Default for Latency {
 }
 
 impl Latency {
-    /// The mean over all accesses; `None` of nothing.
+    /// The mean time of an access in milliseconds; `None` if there are no accesses.
     pub fn mean_ms(&self, counts: &Counts) -> Option<f64> {
         let [misses, tier_hits, demotions, aborted] =
             [counts.misses(), counts.tier_hits, counts.demotions, counts.aborted].map(|count| count as f64);

@@ -1,4 +1,4 @@
-//! A lower cache below the caches that are simulated, and the way of a miss through it.
+//! A lower cache below the simulated caches, and how a miss goes through it.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -15,36 +15,36 @@ pub struct LowerCache {
     pub kind: TierKind,
     /// Its frames, at least 1.
     pub frames: u32,
-    /// Whether each tenant of the trace is a client, with an equal share of the frames above for itself; else
-    /// all of them are one client.
+    /// Whether each tenant of the trace is a client with an equal share of the frames of
+    /// [`Setup`](super::Setup) for itself; else all tenants together are one client.
     pub client_per_tenant: bool,
 }
 
-/// A client's way to a lower cache, which it may share with others.
+/// A client's connection to a lower cache, which several clients may share.
 #[derive(Clone)]
 pub struct Below {
     kind: TierKind,
     order: Rc<RefCell<Box<dyn TierOrder>>>,
-    /// Per block: the number of the client's last access to it. Empty unless the tier wants to know.
+    /// Per block: the number of the client's last access to it. Empty if the scheme does not use it.
     used_at: Vec<u64>,
 }
 
 impl Below {
-    /// The way to an empty lower cache; clones lead to the same one. `client_frames` are those of all
-    /// clients, `blocks` is the number of distinct ones.
+    /// A connection to a new, empty lower cache; clones are connections of other clients to the same one.
+    /// `client_frames` are the frames of all clients together, `blocks` is the number of distinct blocks.
     pub fn new(lower: &LowerCache, client_frames: u32, seed: u64, blocks: usize) -> Self {
         let order = lower.kind.build(TierSetup { frames: lower.frames, client_frames, seed });
         let used_at = if order.keeps_alone() { vec![0; blocks] } else { Vec::new() };
         Self { kind: lower.kind, order: Rc::new(RefCell::new(order)), used_at }
     }
 
-    /// Whether the reply to a READ says that the client does not get the page to keep: then the client reads
-    /// before it ejects another page, which it does not demote.
+    /// Whether the client must not keep a page that stays in the lower cache. The client then reads the page
+    /// before it evicts another, because it may not need the frame.
     pub fn keeps_alone(&self) -> bool {
         self.order.borrow().keeps_alone()
     }
 
-    /// The client's access with this number is to `block`.
+    /// The client's access number `access` is to `block`.
     #[inline]
     pub fn used(&mut self, block: u32, access: u64) {
         if let Some(used_at) = self.used_at.get_mut(block as usize) {
@@ -52,8 +52,8 @@ impl Below {
         }
     }
 
-    /// The client ejects `block`, whose page is `page`, at the access with this number, and demotes it where
-    /// the scheme has demotions.
+    /// The client evicts `block`, whose page is `page`, at access number `access`, and demotes it if the
+    /// scheme has demotions. `counts` are those of the block's owner.
     pub fn ejected(&mut self, block: u32, page: PageId, access: u64, counts: &mut Counts) {
         let mut order = self.order.borrow_mut();
         if let Some(used_at) = self.used_at.get(block as usize) {
@@ -65,8 +65,8 @@ impl Below {
         }
     }
 
-    /// The client reads `page`, through the lower cache from the source if it is not there. Returns whether
-    /// the client gets it to keep.
+    /// The client reads `page` from the lower cache, or from the source through the lower cache. `counts` are
+    /// those of the tenant or site that accesses. Returns whether the client may keep the page.
     pub fn read(&mut self, page: PageId, counts: &mut Counts) -> bool {
         let mut order = self.order.borrow_mut();
         let stays = match order.read(page) {
@@ -79,7 +79,7 @@ impl Below {
         !(stays && order.keeps_alone())
     }
 
-    /// The warm-up is over.
+    /// Ends the warm-up: the scheme forgets what it has learned about reads and demotions.
     pub fn end_warm_up(&mut self) {
         self.order.borrow_mut().reset_ratios();
     }

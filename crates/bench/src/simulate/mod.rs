@@ -1,7 +1,8 @@
 //! The simulator: plays traces to the replacement policies and counts.
 //!
-//! It is a driver of `bufpool-policies` and nothing more: it maps blocks to frames, knows which frames are
-//! pinned, and notes whom each event concerns. Every decision is the real one.
+//! It drives `bufpool-policies`: it maps blocks to frames, knows which frames are pinned, and counts each
+//! event for the tenant or site that it concerns. All replacement decisions are made by the code that the
+//! live pool uses, except those of OPT and of the variants of other programs.
 
 mod clients;
 mod error;
@@ -51,7 +52,7 @@ use two_level::TwoLevelRun;
 pub struct Setup {
     /// Frames, at least 1.
     pub frames: u32,
-    /// Whether managers that keep being wrong lose their say.
+    /// Whether managers that keep being wrong are revoked.
     pub revocation: bool,
     /// Whether blocks that another tenant uses are protected from their owner's manager.
     pub shared_pages: bool,
@@ -68,7 +69,7 @@ pub struct Setup {
     pub shared_account: bool,
     /// Whether tenants with accounts of their own and few pages learn together under `auto`, as in a pool.
     pub shared_learning: bool,
-    /// Other constants of the automatic manager than the default ones.
+    /// Constants of the automatic manager; `None` for the default ones.
     pub tuning: Option<Tuning>,
     /// What [`Policy::Program`] runs.
     pub program: Option<Program>,
@@ -79,12 +80,13 @@ pub struct Setup {
     pub program_fuel: Option<u32>,
     /// A lower cache, which misses read through and evicted blocks may be demoted to.
     pub lower: Option<LowerCache>,
-    /// Accesses at the beginning that are in no count.
+    /// Accesses at the beginning of the trace that are played but not counted.
     pub warm_up: u64,
 }
 
 impl Setup {
-    /// A cache of `frames` frames with everything else off.
+    /// A cache of `frames` frames with seed 1. `shared_account` and `shared_learning` are on, as in a pool;
+    /// everything else is off.
     pub fn frames(frames: u32) -> Self {
         let (floors, caps) = (BTreeMap::new(), BTreeMap::new());
         Self {
@@ -107,12 +109,12 @@ impl Setup {
     }
 }
 
-/// A program as the manager of one tenant, which can give no directives then.
+/// A program as the manager of one tenant, whose directives are refused.
 #[derive(Clone, Debug)]
 pub struct TenantProgram {
     /// The program.
     pub program: Program,
-    /// Values of its ints, sent when it is loaded.
+    /// Values of its ints by name, sent when it is loaded.
     pub sent: Vec<(String, i64)>,
 }
 
@@ -123,7 +125,7 @@ pub struct Outcome {
     pub counts: BTreeMap<u64, Counts>,
     /// What the programs of tenants did, by tenant of the trace.
     pub programs: BTreeMap<u32, ProgramStats>,
-    /// Time spent, reading the trace not included.
+    /// Time that the simulation took, without the time to read the trace.
     pub elapsed: Duration,
 }
 
@@ -136,7 +138,7 @@ impl Outcome {
     }
 }
 
-/// Misses of [`simulate`]. What [`Policy::Opt`] needs to know is found out where `next_uses` is missing,
+/// The misses that [`simulate`] counts. If [`Policy::Opt`] is given no `next_uses`, they are found first,
 /// which takes 4 bytes an access.
 ///
 /// # Errors
@@ -145,7 +147,8 @@ impl Outcome {
 ///
 /// # Panics
 ///
-/// If a program is missing for [`Policy::Program`], or the trace of [`Policy::Opt`] has 2^32 accesses.
+/// If a program is missing for [`Policy::Program`], or if next uses are to be found and the trace has at
+/// least 2^32 - 1 accesses.
 pub fn misses(
     trace: &Trace,
     policy: Policy,
@@ -161,16 +164,16 @@ pub fn misses(
 
 /// Plays the trace to a cache that is empty at first. `next_uses` is needed for [`Policy::Opt`] only.
 ///
-/// Memory: 4 bytes a distinct block, 8 bytes a frame, and the policy's own, for each client; and the lower
-/// cache's.
+/// Takes, for each client, 4 bytes a distinct block, 8 bytes a frame and the memory of the policy; and the
+/// memory of the lower cache.
 ///
 /// # Errors
 ///
 /// If the trace cannot be read again, gives a directive that is refused, or pins all frames that a missing
 /// block could take; if floors and caps contradict each other or name a tenant that the trace does not have;
 /// if a program is for privileged tenants, or does not have an int that it is sent; if there are more clients
-/// than frames; if [`Policy::Opt`] cannot know which accesses come to it: with a client for each tenant, and
-/// above PROMOTE.
+/// than frames; if [`Policy::Opt`] would not see the accesses of the whole trace, which is so with a client
+/// for each tenant and above PROMOTE; if the file of `next_uses` cannot be read.
 ///
 /// # Panics
 ///
@@ -224,7 +227,7 @@ pub fn simulate(
     }
 }
 
-/// Plays the trace to the cache that `make` makes, or to one for each client of the lower cache.
+/// Plays the trace to the cache that `make` makes, or to one such cache for each client of the lower cache.
 fn run<R: Run>(
     trace: &Trace,
     setup: &Setup,
@@ -247,8 +250,8 @@ fn run<R: Run>(
     play(trace, ClientsRun::new(trace, runs), setup.warm_up)
 }
 
-/// The setup without frames that the trace cannot fill: they change no count and would only need memory.
-/// Floors and caps reckon with them, so they stay where there are any.
+/// The setup without frames that the trace cannot fill, which change no count and only take memory. With
+/// floors or caps the frames stay as they are, because floors and caps are checked against them.
 fn fit(trace: &Trace, setup: &Setup) -> Setup {
     let blocks = trace.blocks().len().clamp(1, u32::MAX as usize) as u32;
     let is_free = setup.floors.is_empty() && setup.caps.is_empty();

@@ -11,7 +11,8 @@ use bufpool_policies::classic::Opt;
 use super::SimError;
 use crate::trace::{Act, Batch, Replay, Trace};
 
-/// The next uses of a whole trace, in memory (4 bytes an access) or in a file (8 bytes an access).
+/// The index of the next access to the same block for each access of a trace, in memory (4 bytes an access)
+/// or in a file (8 bytes an access).
 #[derive(Clone, Debug)]
 pub struct NextUses {
     store: Store,
@@ -19,9 +20,9 @@ pub struct NextUses {
 
 #[derive(Clone, Debug)]
 enum Store {
-    /// [`NEVER`] for [`Opt::NEVER`].
+    /// Indices; [`NEVER`] stands for [`Opt::NEVER`].
     Memory(Arc<Vec<u32>>),
-    /// Little-endian 64-bit numbers.
+    /// Little-endian 64-bit numbers, and how many there are.
     File(Arc<File>, u64),
 }
 
@@ -35,7 +36,8 @@ const CHUNK_ACCESSES: usize = 1 << 16;
 const ENTRY_BYTES: usize = 8;
 
 impl NextUses {
-    /// Finds the next uses of a trace that has fewer than 2^32 - 1 accesses. Two passes over memory.
+    /// Finds the next uses of a trace that has fewer than 2^32 - 1 accesses. Plays the trace once; allocates
+    /// 4 bytes an access, and 4 bytes a distinct block meanwhile.
     ///
     /// # Errors
     ///
@@ -43,7 +45,7 @@ impl NextUses {
     ///
     /// # Panics
     ///
-    /// If the trace has more accesses.
+    /// If the trace has 2^32 - 1 accesses or more.
     pub fn in_memory(trace: &Trace) -> Result<Self, SimError> {
         assert!(trace.accesses() < u64::from(NEVER), "an index has 32 bits");
         let mut search = Forward {
@@ -54,8 +56,8 @@ impl NextUses {
         Ok(Self { store: Store::Memory(Arc::new(search.next)) })
     }
 
-    /// Finds the next uses of a trace of any length with an unnamed file in `dir`; memory for distinct blocks
-    /// only.
+    /// Finds the next uses of a trace of any length, and keeps them in an unnamed file in `dir`. Allocates 8
+    /// bytes a distinct block meanwhile.
     ///
     /// # Errors
     ///
@@ -70,13 +72,13 @@ impl NextUses {
         Ok(Self { store: Store::File(Arc::new(file), trace.accesses()) })
     }
 
-    /// Reads them from the first.
+    /// The next uses in the order of the accesses, from the first on.
     pub fn cursor(&self) -> Cursor {
         Cursor { uses: self.clone(), at: 0, chunk: Vec::new(), next: 0, failure: Failure::default() }
     }
 }
 
-/// Remembers where each block was accessed last.
+/// Finds next uses in the order of the accesses.
 struct Forward {
     last: Vec<u32>,
     next: Vec<u32>,
@@ -123,7 +125,7 @@ impl Replay for BlockWriter<'_> {
     }
 }
 
-/// Walks the file from its end, chunk by chunk.
+/// Replaces the block numbers in the file by next uses, from the end of the file, chunk by chunk.
 fn turn_blocks_into_uses(file: &File, trace: &Trace) -> io::Result<()> {
     let mut next = vec![Opt::NEVER; trace.blocks().len()];
     let mut end = trace.accesses();
@@ -177,7 +179,7 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// Where the reason stands if it ends early.
+    /// Where the error is left if the cursor ends early.
     pub fn failure(&self) -> Failure {
         self.failure.clone()
     }

@@ -30,7 +30,7 @@ pub struct OneLevelRun<'a, P: ?Sized> {
 }
 
 impl<'a, P: OneLevel + ?Sized> OneLevelRun<'a, P> {
-    /// An empty cache, with its way to the lower one, if there is one.
+    /// An empty cache, with its connection to the lower cache, if there is one.
     pub fn new(trace: &'a Trace, setup: &Setup, policy: Box<P>, below: Option<Below>) -> Self {
         Self {
             trace,
@@ -70,7 +70,8 @@ impl<'a, P: OneLevel + ?Sized> OneLevelRun<'a, P> {
         Ok(())
     }
 
-    /// Reads the missing block from the lower cache, if there is one. Returns whether it comes in.
+    /// Reads the missing block through the lower cache, if there is one. Returns whether the cache may keep
+    /// it.
     fn read_below(&mut self, block: u32, key: u32) -> bool {
         let page = self.page(block);
         let Some(below) = &mut self.below else { return true };

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-/// Pins are by block; a pinned block's frame is busy from its load on.
+/// Pins of blocks, resident or not. The frame of a pinned block is busy as soon as the block is in it.
 ///
-/// Costs nothing for a trace without pins.
+/// Allocates nothing for a trace without pins.
 pub struct Pins {
     /// Outstanding pins of each pinned block, resident or not.
     blocks: HashMap<u32, u32>,
@@ -13,7 +13,7 @@ pub struct Pins {
 }
 
 impl Pins {
-    /// No pins so far; `any` says whether there will be.
+    /// No pins. `any` says whether there will be some.
     pub fn new(any: bool, frames: u32) -> Self {
         Self { blocks: HashMap::new(), frames: if any { vec![false; frames as usize] } else { Vec::new() } }
     }

@@ -10,23 +10,24 @@ use super::variant::Variant;
 /// What decides which block goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Policy {
-    /// One policy over all frames; tenants and directives other than pins mean nothing to it.
+    /// One policy over all frames. It ignores tenants, and all directives but pins.
     OneLevel(PolicyKind),
-    /// The same with the rules of another program.
+    /// A one-level policy with the rules of another program.
     Variant(Variant),
     /// Belady's optimum over all frames.
     Opt,
     /// A ledger over all tenants, and each tenant's priority levels below it.
     TwoLevel(Allocation),
-    /// LRU-SP over all tenants, and a manager that needs no directives for each of them until it gives one.
+    /// LRU-SP over all tenants. Each tenant has a manager that needs no directives, until it gives a
+    /// directive.
     Managed(ManagerKind),
-    /// A ledger over all tenants, and the program of [`Setup::program`](super::Setup::program) as the manager
-    /// of each of them until it gives a directive.
+    /// A ledger over all tenants. The program of [`Setup::program`](super::Setup::program) is the manager of
+    /// each tenant until the tenant gives a directive.
     Program(Allocation),
 }
 
 impl Policy {
-    /// The name that [`FromStr`] reads.
+    /// The policy's name. [`FromStr`] reads the names of the policies of [`Policy::all`].
     pub fn name(self) -> &'static str {
         match self {
             Self::OneLevel(kind) => kind.name(),
@@ -43,7 +44,7 @@ impl Policy {
         }
     }
 
-    /// Whether it shares frames among tenants; to others they mean nothing.
+    /// Whether it shares frames among tenants; one-level policies ignore them.
     pub fn knows_tenants(self) -> bool {
         matches!(self, Self::TwoLevel(_) | Self::Managed(_) | Self::Program(_))
     }

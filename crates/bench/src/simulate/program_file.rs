@@ -6,7 +6,7 @@ use std::path::Path;
 
 use bufpool_policies::program::Program;
 
-/// Longer files are no programs.
+/// Most bytes of a program's text; a longer file is refused.
 const BYTES_MAX: u64 = 1 << 20;
 
 /// The program in a text file.
@@ -17,7 +17,7 @@ const BYTES_MAX: u64 = 1 << 20;
 pub fn read_program(path: &Path) -> Result<Program, String> {
     let shown = path.display();
     let mut bytes = Vec::new();
-    // Devices have no length, and no end.
+    // The length is not asked for, because a device such as /dev/zero has none, and no end.
     fs::File::open(path)
         .and_then(|file| file.take(BYTES_MAX + 1).read_to_end(&mut bytes))
         .map_err(|error| format!("{shown}: cannot be read, expected the text of a program: {error}"))?;

@@ -1,30 +1,33 @@
-//! Accesses that tenants disclose before they make them, all at once: `!hints-all`.
+//! `!hints-all`: a tenant discloses all its later accesses at once.
 
 use super::SimError;
 use crate::trace::{Act, Batch, Directive, Replay, Trace};
 
-/// The later accesses of the tenants of a trace that ever disclose all of them, found when one first does.
-/// However often they do, the trace is read once for that.
+/// The later accesses of each tenant that gives `!hints-all` anywhere in the trace. They are found when the
+/// first tenant gives it, by playing the trace twice; later ones need no pass over the trace.
 #[derive(Default)]
 pub struct Promises {
-    /// By the tenants' numbers; empty before the first promise.
+    /// By the tenants' numbers; `None` for a tenant that never gives `!hints-all`. Empty before the first
+    /// promise.
     of: Vec<Option<Promise>>,
 }
 
-/// What a tenant accesses from the first promise of any tenant on.
+/// The accesses of a tenant after the first promise of any tenant.
 struct Promise {
-    /// Numbers of the blocks.
+    /// Numbers of the blocks accessed, in order.
     blocks: Vec<u32>,
     /// How many of these accesses have been made.
     made: usize,
-    /// How many of them its list was told of, or had no need to be. All while there is no promise.
+    /// How many of these accesses are on the tenant's list, or were made before its promise. Means nothing
+    /// unless `stands`.
     told: usize,
+    /// Whether the tenant has given `!hints-all` and not withdrawn it.
     stands: bool,
 }
 
 impl Promises {
-    /// Tenant number `tenant` promises all its accesses from the one with index `from` in the trace on, which
-    /// is the next one of all. A promise that stands is not changed by another.
+    /// Tenant number `tenant` promises all its accesses from now on. `from` is the index in the trace of the
+    /// next access of any tenant. A promise that stands is not changed by another.
     ///
     /// # Errors
     ///
@@ -45,25 +48,25 @@ impl Promises {
         Ok(())
     }
 
-    /// The tenant promises nothing any more.
+    /// The tenant withdraws its promise, if it has made one.
     pub fn end(&mut self, tenant: u32) {
         if let Some(Some(promise)) = self.of.get_mut(tenant as usize) {
             promise.stands = false;
         }
     }
 
-    /// Whether nobody has ever promised anything.
+    /// Whether no tenant has made a promise so far.
     pub fn is_empty(&self) -> bool {
         self.of.is_empty()
     }
 
-    /// The block of the tenant's next promised access that its list has not been told of.
+    /// The number of the block of the tenant's first promised access that is not on its list.
     pub fn untold(&self, tenant: u32) -> Option<u32> {
         let promise = self.of.get(tenant as usize)?.as_ref().filter(|promise| promise.stands)?;
         promise.blocks.get(promise.told).copied()
     }
 
-    /// The tenant's list was told of that access.
+    /// That access is on the tenant's list now.
     pub fn was_told(&mut self, tenant: u32) {
         if let Some(Some(promise)) = self.of.get_mut(tenant as usize) {
             promise.told += 1;
@@ -78,14 +81,14 @@ impl Promises {
     }
 }
 
-/// Finds the accesses, from one on, of the tenants that have a place for them.
+/// Collects the accesses from index `from` on of the tenants that have a promise to collect them in.
 struct Later<'a> {
     trace: &'a Trace,
     from: u64,
     promises: Vec<Option<Promise>>,
 }
 
-/// Makes these places.
+/// Makes an empty promise for each tenant that gives `!hints-all` anywhere in the trace.
 struct Promising<'l, 'a>(&'l mut Later<'a>);
 
 impl Replay for Promising<'_, '_> {

@@ -1,4 +1,4 @@
-//! What a simulated cache is to the simulator, and its warm-up.
+//! The interface of a simulated cache, and its warm-up.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +10,17 @@ use crate::trace::{Act, Batch, Replay};
 
 /// A cache, or several, that a trace is played to.
 pub trait Run: Replay<Error = SimError> {
-    /// What was counted so far is left out.
+    /// Forgets what was counted so far; the contents of the cache stay.
     fn end_warm_up(&mut self);
 
-    /// What was counted, and what the programs of tenants did.
+    /// What was counted, and what the programs of tenants did, by tenant of the trace.
     fn end(self) -> (Tally, BTreeMap<u32, ProgramStats>);
 }
 
 /// A run whose first accesses are left out of its counts.
 pub struct WarmUp<R> {
     run: R,
-    /// Accesses until the warm-up ends.
+    /// Accesses until the warm-up ends; 0 once it has ended.
     left: u64,
 }
 
@@ -30,7 +30,7 @@ impl<R: Run> WarmUp<R> {
         Self { run, left: accesses }
     }
 
-    /// The run, after its warm-up, which may have been the whole trace.
+    /// The run. Ends the warm-up first if the trace was no longer than that.
     pub fn into_run(mut self) -> R {
         if self.left > 0 {
             self.run.end_warm_up();

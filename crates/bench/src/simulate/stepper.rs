@@ -1,4 +1,5 @@
-//! A two-level simulation driven access by access, for models in which time decides who comes next.
+//! A two-level simulation driven access by access, for models in which time decides which tenant accesses
+//! next.
 
 use super::two_level::TwoLevelRun;
 use super::{By, Counts, Policy, Setup, SimError};

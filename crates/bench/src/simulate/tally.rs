@@ -1,4 +1,4 @@
-//! Who did what: the counts of a simulation, as a whole or kept apart by tenant or site.
+//! The counts of a simulation, as a whole or by tenant or site.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub enum By {
     Site,
 }
 
-/// What a user can ask for; nothing said means [`By::Trace`].
+/// The values of `--by`; without the flag it is [`By::Trace`].
 impl ValueEnum for By {
     fn value_variants<'a>() -> &'a [Self] {
         &[Self::Tenant, Self::Site]
@@ -34,9 +34,9 @@ impl ValueEnum for By {
 
 /// Counts of a simulation.
 ///
-/// Accesses, hits, misses and hits of the lower cache belong to the tenant, or to the site, that accessed;
-/// demotions to the tenant that owns the block, or to the site that loaded it; everything else likewise by
-/// the candidate.
+/// Accesses, hits, misses and hits of the lower cache count for the tenant or site that accessed. Demotions
+/// count for the tenant that owns the demoted block, or the site that loaded it. Everything else counts for
+/// the tenant that owns the candidate, or the site that loaded it.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Counts {
     /// Accesses made.
@@ -53,13 +53,13 @@ pub struct Counts {
     pub mistakes: u64,
     /// Overrules that turned out right.
     pub vindications: u64,
-    /// Times a manager lost its say.
+    /// Revocations of managers.
     pub revocations: u64,
     /// Misses that found their block in the lower cache.
     pub tier_hits: u64,
     /// Evicted blocks that were offered to the lower cache.
     pub demotions: u64,
-    /// Those that it had.
+    /// Of these, those that the lower cache already had.
     pub aborted: u64,
 }
 
@@ -126,7 +126,7 @@ impl Tally {
         &mut self.counts[key as usize]
     }
 
-    /// The counts of whom the block in `frame` belongs to.
+    /// The counts of the key that the block in `frame` belongs to.
     #[inline]
     pub fn holder(&mut self, frame: u32) -> &mut Counts {
         let key = self.holders.get(frame as usize).copied().unwrap_or(0);
@@ -146,7 +146,7 @@ impl Tally {
         self.counts[key as usize]
     }
 
-    /// Forgets what was counted; blocks go on belonging to whom they belong.
+    /// Forgets what was counted; blocks still belong to the same keys.
     pub fn clear(&mut self) {
         self.counts.fill(Counts::default());
     }
@@ -156,7 +156,8 @@ impl Tally {
         self.counts.iter_mut().zip(&other.counts).for_each(|(counts, more)| counts.add(more));
     }
 
-    /// The counts of every key that made an access, by the trace's own numbers.
+    /// The counts of every key that made an access, by the trace's own name for it; of [`By::Trace`] the only
+    /// key, 0.
     pub fn finish(self, trace: &Trace) -> BTreeMap<u64, Counts> {
         let name = |number: usize| match self.by {
             By::Trace => 0,

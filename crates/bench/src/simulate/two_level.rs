@@ -22,11 +22,11 @@ use super::tally::{By, Counts, Tally};
 use super::{Setup, SimError, TenantProgram};
 use crate::trace::{Act, Batch, Directive, FileRanges, Place, Replay, Trace, TraceError};
 
-/// How lists are used: nothing is fetched ahead.
+/// Options of hint lists. The simulator fetches nothing ahead, so depth and reads in flight do not matter.
 const HINTS: HintOptions = HintOptions { policy: HintPolicy::Auto, depth_max: 1, in_flight_max: 1 };
-/// Accesses whose blocks and frames are fetched together.
+/// Accesses whose blocks and frames are brought into the processor's caches together.
 const AHEAD: usize = 16;
-/// Frames of which everything known stays in the processor's first caches.
+/// With at most this many frames, all that is known of them stays in the processor's caches anyway.
 const FRAMES_IN_CACHE: usize = 4096;
 
 /// The driver that [`Directory`] describes.
@@ -37,18 +37,18 @@ pub struct TwoLevelRun<'a> {
     tenants: Vec<TenantId>,
     /// Per tenant of the directory: revocations booked so far.
     revocations: Vec<u64>,
-    /// The other way round, by the directory's number.
+    /// Per tenant of the directory: its number in the trace.
     tenant_numbers: Vec<u32>,
     /// Per block: its frame, or [`ABSENT`].
     frame_of: Vec<u32>,
     /// Per frame: its block.
     block_in: Vec<u32>,
     pins: Pins,
-    /// The block that the next access gives new contents, if it does that.
+    /// The block that the next access creates, if it creates one.
     created: Option<u64>,
     seed: u64,
     program_fuel: Option<u32>,
-    /// Per tenant of the trace, by name: the list of what it has disclosed.
+    /// Per tenant of the trace, by name: its list of disclosed accesses.
     lists: HashMap<u32, HintListId>,
     promises: Promises,
     /// Index in the trace of the access after the last batch.
@@ -80,7 +80,7 @@ impl<'a> TwoLevelRun<'a> {
         Self::build(trace, setup, allocation, trace.has_pins())
     }
 
-    /// The same, for a driver that pins blocks of its own accord.
+    /// As [`TwoLevelRun::new`], for a driver that pins blocks itself.
     ///
     /// # Errors
     ///
@@ -132,7 +132,7 @@ impl<'a> TwoLevelRun<'a> {
     ///
     /// # Errors
     ///
-    /// None as long as the tenants are open.
+    /// None, because the tenants of a trace stay open.
     pub fn manage(&mut self, kind: ManagerKind, setup: &Setup) -> Result<(), SimError> {
         let (frames, tuning) = (self.directory.frames(), setup.tuning.unwrap_or_default());
         let shared = setup.shared_learning.then(SharedLearning::default);
@@ -163,7 +163,8 @@ impl<'a> TwoLevelRun<'a> {
         Ok(())
     }
 
-    /// Gives the tenant that the trace calls `named` a program for good, if the trace has that tenant.
+    /// Gives the tenant that the trace calls `named` a program as its manager, if the trace has that tenant.
+    /// Its directives are refused from then on.
     fn manage_one_by_program(&mut self, named: u32, loaded: &TenantProgram) -> Result<(), SimError> {
         let Some(number) = self.trace.tenant_number(named) else { return Ok(()) };
         let tenant = self.tenants[number as usize];
@@ -187,7 +188,8 @@ impl<'a> TwoLevelRun<'a> {
         ProgramManager::new(program, options).map(Box::new)
     }
 
-    /// The tenant's manager is the program in a file beside the trace; directives are refused from then on.
+    /// Makes the program in a file beside the trace the tenant's manager. Directives are refused from then
+    /// on.
     fn load_program(&mut self, named: u32, file: &str) -> Result<(), String> {
         let folder = self.trace.path().parent().unwrap_or(Path::new(""));
         let program = read_program(&folder.join(file))?;
@@ -211,7 +213,7 @@ impl<'a> TwoLevelRun<'a> {
         }
     }
 
-    /// `key` is who the access counts for.
+    /// Loads a block. `key` is the tenant or site that the access counts for.
     fn miss(&mut self, index: u64, block: u32, site: u32, key: u32, access: &Access) -> Result<(), SimError> {
         let reads_first = self.below.as_ref().is_some_and(Below::keeps_alone);
         if reads_first && !self.read_below(access.page, key) {
@@ -225,7 +227,7 @@ impl<'a> TwoLevelRun<'a> {
             Admission::Evict { frame, tenant, decision, .. } => {
                 self.count(&decision);
                 self.count_revocations(&decision, tenant);
-                // Charged where the decision is, also when another block than the candidate went.
+                // The eviction counts for the candidate's owner, also if another block was evicted.
                 self.tally.holder(decision.candidate.unwrap_or(frame).0).evictions += 1;
                 let gone = self.block_in[frame.index()];
                 self.frame_of[gone as usize] = ABSENT;
@@ -245,7 +247,8 @@ impl<'a> TwoLevelRun<'a> {
         Ok(())
     }
 
-    /// Reads the missing page from the lower cache, if there is one. Returns whether it comes in.
+    /// Reads the missing page through the lower cache, if there is one. Returns whether the cache may keep
+    /// it.
     fn read_below(&mut self, page: PageId, key: u32) -> bool {
         let Some(below) = &mut self.below else { return true };
         below.read(page, self.tally.accessor(key))
@@ -268,7 +271,7 @@ impl<'a> TwoLevelRun<'a> {
         }
     }
 
-    /// Books what led to an answer; frames still count for whom they held before it.
+    /// Counts what the decision says. Frames still count for the owners that they had before it.
     fn count(&mut self, decision: &Decision) {
         if let Some(frame) = decision.mistake {
             self.tally.holder(frame.0).mistakes += 1;
@@ -283,7 +286,7 @@ impl<'a> TwoLevelRun<'a> {
         }
     }
 
-    /// Books the revocation, if there was one, that an overrule or a mistake of `tenant` led to.
+    /// Counts the revocation of `tenant`'s manager, if the decision's overrule or mistake led to one.
     fn count_revocations(&mut self, decision: &Decision, tenant: TenantId) {
         if !decision.overruled && decision.mistake.is_none() {
             return;
@@ -320,7 +323,7 @@ impl<'a> TwoLevelRun<'a> {
                 sent.map_err(|why| refused(format!("!send {tenant} {slot}: {why}")))?;
             }
             Directive::Create(block) => self.created = Some(block),
-            // There is no time here.
+            // The simulator has no time.
             Directive::Compute { .. } => {}
             Directive::Pin(_) | Directive::Unpin(_) => unreachable!("pins are acts of their own"),
         }
@@ -336,7 +339,7 @@ impl<'a> TwoLevelRun<'a> {
         self.tenants[self.tenant_number(named) as usize]
     }
 
-    /// Carries out a directive to a tenant's priority pools.
+    /// Carries out a directive about a tenant's priority levels.
     fn prioritize(&mut self, directive: &Directive) -> Result<(), DirectiveError> {
         let frame = |page: PageId| frame_of(self.trace, &self.frame_of, page.0);
         match *directive {
@@ -355,7 +358,7 @@ impl<'a> TwoLevelRun<'a> {
         }
     }
 
-    /// The tenant `named` will access these blocks. A list that is full takes no more.
+    /// Adds the blocks to the list of the tenant `named`, until the list is full.
     fn disclose(&mut self, named: u32, blocks: RangeInclusive<u64>) {
         let tenant = self.tenant(named);
         let Self { trace, directory, frame_of: frames, lists, .. } = self;
@@ -367,7 +370,7 @@ impl<'a> TwoLevelRun<'a> {
         }
     }
 
-    /// The tenant `named` discloses all its accesses from here on.
+    /// The tenant `named` discloses all its accesses from now on.
     fn disclose_all(&mut self, named: u32) -> Result<(), SimError> {
         let number = self.tenant_number(named);
         self.promises.make(self.trace, number, self.next_access)?;
@@ -382,7 +385,7 @@ impl<'a> TwoLevelRun<'a> {
         self.promises.end(self.tenant_number(named));
     }
 
-    /// Tells the directory of as many of a tenant's promised accesses as its list has room for.
+    /// Adds as many of a tenant's promised accesses to its list as the list has room for.
     #[cold]
     fn disclose_promised(&mut self, tenant: u32) {
         let Self { trace, directory, frame_of: frames, lists, promises, tenants, .. } = self;
@@ -397,7 +400,7 @@ impl<'a> TwoLevelRun<'a> {
         }
     }
 
-    /// Finds the file of every block, after ranges were given.
+    /// Finds the file of every block, once the ranges of files have changed.
     #[cold]
     fn find_files(&mut self) {
         self.files.extend(self.trace.blocks().iter().map(|&block| self.ranges.file(block)));
@@ -408,12 +411,12 @@ impl<'a> TwoLevelRun<'a> {
         (frame != ABSENT).then_some(frame)
     }
 
-    /// Whether what is known of blocks and frames does not fit into the first caches.
+    /// Whether what is known of blocks and frames does not fit into the processor's caches.
     fn is_large(&self) -> bool {
         self.block_in.len() > FRAMES_IN_CACHE
     }
 
-    /// Fetches what the next accesses will touch, so that it comes from memory side by side.
+    /// Touches what the next accesses will touch, so that cache misses of the processor overlap.
     fn fetch(&self, blocks: &[u32], pages: &[u64]) {
         let (mut frames, mut resident) = ([FrameId(0); AHEAD], 0);
         let mut touched = 0;
@@ -449,7 +452,7 @@ impl Replay for TwoLevelRun<'_> {
                 file: self.files.get(block as usize).copied().unwrap_or(FileId(0)),
                 tenant: self.tenants[number(batch.tenants) as usize],
                 context: ContextId(number(batch.sites)),
-                // A creation is told right before its access, which begins a batch.
+                // A `!create` stands right before its access, which begins a batch.
                 creates: at == 0 && self.created.take() == Some(blocks[block as usize]),
             };
             if !self.promises.is_empty() {
@@ -510,7 +513,12 @@ impl Run for TwoLevelRun<'_> {
     }
 }
 
-/// Opens every tenant of the trace; the trace's tenant 0 is the default tenant.
+/// Opens every tenant of the trace; the trace's tenant 0 is the default tenant. Returns the tenants by their
+/// numbers in the trace.
+///
+/// # Errors
+///
+/// If frames, floors and caps contradict each other, or name a tenant that the trace does not have.
 pub fn open_tenants(
     directory: &mut Directory,
     trace: &Trace,

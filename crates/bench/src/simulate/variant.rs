@@ -1,14 +1,16 @@
-//! Policies as other programs have them: the same policy with its departures switched.
+//! Policies with the rules of other programs: our policy with its departures from that program switched.
 //!
-//! They show what makes a miss ratio differ from another program's; see the head of each policy's file.
+//! A variant shows what makes our miss ratio differ from another program's. The head of each policy's file
+//! lists its departures.
 
 use bufpool_policies::classic::{LibCacheSimWTinyLfu, Lirs, LirsParameters, OneLevel};
 
-/// A policy with other rules than its default ones. Named after a policy and, behind a colon, what is
-/// different.
+/// A policy with other rules than its default ones. Its name is that of the policy and, after a colon, what
+/// differs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Variant {
-    /// LIRS that never forgets an eviction, as its authors' program.
+    /// LIRS that remembers 2,500 times as many evictions as there are frames, which misses as its authors'
+    /// program does.
     LirsUnbounded,
     /// LIRS with the history of libCacheSim.
     LirsLibCacheSim,

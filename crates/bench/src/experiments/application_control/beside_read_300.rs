@@ -15,7 +15,7 @@ const NEIGHBOURS: [&str; 4] = ["din", "cs2", "gli", "ldk"];
 const WAITS_INFERRED: &str = "how long Read300 waits depends on when its neighbour computes and when it reads or writes, and the \
                               computing times are inferred";
 
-/// For each of [`NEIGHBOURS`]: what became of it, and of Read300, on one disk or two.
+/// Runs the program `name` next to Read300, on one disk or on one each. Returns the results of the two.
 fn next_to_read_300(
     name: &str,
     own: Advice,
@@ -39,6 +39,8 @@ pub(super) fn foolish_neighbour_elapsed(context: &Context) -> Result<Vec<Finding
     foolish_neighbour(context, "A10", "seconds, one disk", published, |ran| ran.elapsed_s)
 }
 
+/// Rows of `measure` for smart programs next to an oblivious and a foolish Read300, and of its growth from
+/// the one to the other.
 fn foolish_neighbour(
     context: &Context,
     id: &'static str,
@@ -81,7 +83,7 @@ fn foolish_neighbour(
     Ok(findings)
 }
 
-/// Why a program next to Read300 costs another number of block I/Os or seconds than the published one.
+/// Why a program's block I/Os or seconds next to Read300 are not the published ones.
 fn why_another(name: &str) -> &'static str {
     match name {
         "din" => {

@@ -77,7 +77,8 @@ pub(super) fn mistakes(context: &Context) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// Smart programs next to each other: the worst share of wrong overrules of any, and all revocations.
+/// Smart programs in mixes: the largest share of wrong overrules of any program, and the number of
+/// revocations.
 fn mistakes_in_mixes(context: &Context) -> Result<Finding> {
     let ran = parallel::map(MIXES.len(), context.jobs, |number| {
         let advice = |name: &&str| program(name, Advice::Smart, context.seed);

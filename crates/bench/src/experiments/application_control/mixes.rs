@@ -13,7 +13,7 @@ use crate::parallel;
 use crate::simulate::{Policy, Setup, SimError};
 use crate::streams::Advice;
 
-/// Those of [`MIXES`] on which swapping was tried without.
+/// Indices of those of [`MIXES`] that the paper also ran without swapping.
 const ABLATION_MIXES: [usize; 5] = [0, 1, 6, 7, 8];
 
 fn mix_name(mix: &[&str]) -> String {

@@ -1,7 +1,7 @@
 //! Part A: Cao, Felten, Li, "Implementation and Performance of Application-Controlled File Caching", OSDI
 //! '94.
 //!
-//! The applications are the streams of [`crate::streams`]; elapsed times come from the model of [`service`].
+//! The programs are streams of [`crate::streams`]; elapsed times come from the model of [`service`].
 
 mod alone;
 mod beside_read_300;

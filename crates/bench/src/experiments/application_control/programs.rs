@@ -1,4 +1,4 @@
-//! The programs of part A, the caches they run in, and the words in which changes are told.
+//! The programs of part A, the caches that they run in, and how changes are printed.
 
 use bufpool_policies::Allocation;
 use bufpool_policies::classic::PolicyKind;
@@ -16,11 +16,11 @@ pub(super) const LRU_SP: Policy = Policy::TwoLevel(Allocation::LruSp);
 pub(super) const LRU_S: Policy = Policy::TwoLevel(Allocation::LruS);
 pub(super) const ALLOC_LRU: Policy = Policy::TwoLevel(Allocation::AllocLru);
 
-/// 6.4, 8, 12 and 16 MB of 8 KB blocks.
+/// Frames of the caches: 6.4, 8, 12 and 16 MB of 8 KB blocks.
 pub(super) const SIZES: [u32; 4] = [819, 1024, 1536, 2048];
 
-/// Name, and time on the processor for each access in milliseconds: simulating a cache on a block of
-/// addresses takes long, searching text and linking do not.
+/// The programs: name, and processor time of an access in milliseconds. din, which simulates a cache,
+/// computes for long on a block; searching text and linking do not.
 pub(super) const APPLICATIONS: [(&str, f64); 8] = [
     ("cs1", 1.0),
     ("cs2", 1.0),
@@ -32,7 +32,7 @@ pub(super) const APPLICATIONS: [(&str, f64); 8] = [
     ("sort", 1.0),
 ];
 
-/// Programs that are run together.
+/// The mixes: programs that run together.
 pub(super) const MIXES: [&[&str]; 9] = [
     &["cs2", "gli"],
     &["cs3", "ldk"],
@@ -81,7 +81,8 @@ pub(super) fn run_on_two_disks(
     service::run_on(&TWO_DISKS, &programs, policy, &Setup::frames(frames))
 }
 
-/// Read`n` over a file of `blocks` blocks.
+/// The program ReadN with groups of `n` blocks, over a file of `blocks` blocks; each group is read five
+/// times. Foolish advice is MRU.
 pub(super) fn read_n(blocks: u64, n: u64, advice: Advice) -> Program {
     let fool = Directive::Policy { tenant: 0, prio: 0, policy: PolicyKind::Mru };
     let advice = (advice == Advice::Foolish).then_some(Item::Directive(fool));
@@ -94,7 +95,7 @@ pub(super) fn read_300(advice: Advice) -> Program {
     read_n(1310, 300, advice)
 }
 
-/// When the last of them ended.
+/// The time at which the last program ended, in seconds.
 pub(super) fn elapsed_s(ran: &[Ran]) -> f64 {
     ran.iter().map(|ran| ran.elapsed_s).fold(0.0, f64::max)
 }
@@ -113,7 +114,7 @@ pub(super) fn percent(change: f64) -> String {
     format!("{:+.0} %", if rounded == 0.0 { 0.0 } else { rounded })
 }
 
-/// `-84 %` for each.
+/// Changes as findings list them: `-84 %, +0 %`.
 pub(super) fn percents(changes: &[f64]) -> String {
     let texts: Vec<String> = changes.iter().copied().map(percent).collect();
     texts.join(", ")

@@ -10,15 +10,15 @@ use crate::simulate::{By, Outcome, Policy, Setup, SimError, simulate};
 use crate::streams::{self, Advice};
 use crate::trace::Trace;
 
-/// Groups of the foreground in the ReadN experiment.
+/// Group sizes of the foreground program in the ReadN experiment, in blocks.
 pub(super) const READ_N: [u64; 4] = [390, 400, 490, 500];
 
-/// A row of the ReadN table, values by [`READ_N`].
+/// A row of the published ReadN table, with values for each of [`READ_N`].
 pub(super) struct ReadNRow {
     pub(super) what: &'static str,
-    /// The same in a word.
+    /// The row's name in the chart.
     pub(super) short: &'static str,
-    /// Of the background.
+    /// The advice of the background program, Read300.
     pub(super) advice: Advice,
     pub(super) policy: Policy,
     pub(super) reads: [f64; 4],
@@ -55,7 +55,7 @@ pub(super) const READ_N_ROWS: [ReadNRow; 3] = [
 const INTERLEAVING: &str =
     "who comes when is not published, and decides whether 490 + 300 and 500 + 300 fit in 819";
 
-/// Foreground three accesses, background two, in turn.
+/// Simulates ReadN (tenant 0) and Read300 (tenant 1) in turns: three accesses of ReadN, then two of Read300.
 pub(super) fn read_n_by_turns(
     n: u64,
     advice: Advice,

@@ -1,10 +1,10 @@
-//! Time for counts: programs that compute, wait for their reads, and share a processor and disks.
+//! A model of time: programs that compute, wait for their reads, and share a processor and disks.
 //!
-//! The simulator counts in accesses; to tell who waits for whom, accesses have to take time. Each program
-//! runs `compute_ms` on the one processor before each access. A miss then queues for the program's disk
-//! (first in, first out) and the program sleeps until its block is there; the block's frame cannot be taken
-//! meanwhile. A disk serves a request in [`SEQUENTIAL_MS`] if its block follows the one it served before,
-//! else in [`RANDOM_MS`].
+//! The simulator has no time; the order in which programs access blocks depends on how long each computes and
+//! waits. Here each program computes for `compute_ms` on the one processor before each access. A miss then
+//! queues for the program's disk (first in, first out), and the program sleeps until the read ends; the
+//! block's frame cannot be taken meanwhile. A disk serves a request in [`SEQUENTIAL_MS`] if its block follows
+//! the one it served before, else in [`RANDOM_MS`].
 //!
 //! The two times are fitted to the published ones: Read300 alone on its disk takes 20 s, two ReadN on one
 //! disk take 53 s (Cao, Felten, Li, OSDI '94).
@@ -21,21 +21,21 @@ pub const SEQUENTIAL_MS: f64 = 10.0;
 /// Time to serve any other request, in milliseconds.
 pub const RANDOM_MS: f64 = 20.0;
 
-/// A program: what it does, how long it computes, and where its files are.
+/// A program: its accesses, how long it computes, and where its files are.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// Its accesses and directives, as of a single tenant 0 with blocks of its own from 0 on.
+    /// Its accesses and directives, as those of tenant 0, with blocks numbered from 0 on.
     pub items: Vec<Item>,
     /// Time on the processor before each access, in milliseconds.
     pub compute_ms: f64,
-    /// The disk with its files.
+    /// The number of the disk with its files.
     pub disk: usize,
-    /// The least time from one access to the next, in milliseconds, for a program that plays to a beat; 0 for
-    /// others. It leaves the processor to others meanwhile.
+    /// The least time from one access to the next, in milliseconds, for a program with a fixed pace, such as
+    /// a player; 0 for others. It leaves the processor to others until its next access is due.
     pub period_ms: f64,
 }
 
-/// What became of a program.
+/// The result of a program.
 #[derive(Clone, Copy, Debug)]
 pub struct Ran {
     /// Its counts.
@@ -44,10 +44,11 @@ pub struct Ran {
     pub elapsed_s: f64,
 }
 
-/// Blocks a program may have: program p's block b is block p * 2^32 + b of the whole.
+/// Most blocks of a program: block b of program p is block p * 2^32 + b of the trace.
 pub(in crate::experiments) const BLOCKS_MAX: u64 = 1 << 32;
 
-/// Runs the programs together in one cache that is empty at first; program p is tenant p.
+/// Runs the programs together in one cache that is empty at first; program p is tenant p. All disks have the
+/// times above.
 ///
 /// # Errors
 ///
@@ -94,7 +95,7 @@ pub fn run_on(
         .collect())
 }
 
-/// The items as tenant `tenant`'s, with its blocks.
+/// The items as those of tenant `tenant`, with blocks of its own.
 pub(in crate::experiments) fn placed(items: &[Item], tenant: u32) -> Vec<Item> {
     let base = u64::from(tenant) * BLOCKS_MAX;
     let mut placed = items.to_vec();
@@ -136,14 +137,14 @@ pub(in crate::experiments) fn placed(items: &[Item], tenant: u32) -> Vec<Item> {
     placed
 }
 
-/// Something that will happen.
+/// An event of the model.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
-    /// The program's next beat has come.
+    /// The program's next access is due.
     Beat(usize),
     /// The program has computed and makes its next access.
     Access(usize),
-    /// The disk has read a block.
+    /// The disk with this number has read a block.
     Read(usize),
 }
 
@@ -153,9 +154,9 @@ struct Office<'a> {
     cache: Stepper<'a>,
     disks: Vec<Disk>,
     events: Events<Kind>,
-    /// When the processor is free again.
+    /// The time at which the processor is free again.
     processor_free_us: u64,
-    /// By program: when the beat of its next access comes.
+    /// By program: the time at which its next access is due.
     beats_us: Vec<u64>,
     ended_us: Vec<u64>,
 }
@@ -192,7 +193,8 @@ impl<'a> Office<'a> {
         }
     }
 
-    /// The program waits for its beat, if it has one; directives take no time.
+    /// Carries out the program's directives, which take no time. The program then waits until its next access
+    /// is due and computes, or ends.
     fn go_on(&mut self, program: usize, now_us: u64) -> Result<(), SimError> {
         while let Some(Item::Directive(directive)) = self.items[program].front() {
             self.cache.direct(directive)?;
@@ -233,7 +235,7 @@ impl<'a> Office<'a> {
         Ok(())
     }
 
-    /// The disk begins with the first request of its queue, unless it is at work.
+    /// The disk begins with the first request of its queue, unless it is busy.
     fn serve(&mut self, disk: usize, now_us: u64) {
         if let Some(takes_us) = self.disks[disk].begin() {
             self.events.add(now_us + takes_us, Kind::Read(disk));

@@ -1,4 +1,4 @@
-//! Bars over all points, and what call sites are worth to them.
+//! Bars over all points, and how much call sites change the misses at these points.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ fn geometric_mean(numbers: impl Iterator<Item = f64>) -> f64 {
     (sum / f64::from(count.max(1))).exp()
 }
 
-/// What must hold over all points.
+/// A row for each bar.
 pub(super) fn bars(points: &[Point]) -> Vec<Finding> {
     let tagged = || points.iter().filter(|point| point.is_tagged);
     let plain = || points.iter().filter(|point| !point.is_tagged);
@@ -66,7 +66,8 @@ pub(super) fn bars(points: &[Point]) -> Vec<Finding> {
     findings
 }
 
-/// What the call sites of the tagged traces are worth: the same without them, and without files.
+/// The misses on the tagged traces played without call sites and files, against LRU; and those with them
+/// against those without.
 pub(super) fn without_tags(
     traces: &BTreeMap<String, PathBuf>,
     points: &[Point],

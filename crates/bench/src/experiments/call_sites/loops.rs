@@ -1,4 +1,4 @@
-//! Loops against OPT, pure and disturbed ones.
+//! Misses on pure and disturbed loops, against OPT.
 
 use anyhow::Result;
 
@@ -12,7 +12,7 @@ use crate::simulate::{By, Counts, NextUses, Policy, Setup, simulate};
 use crate::streams::{self, Advice};
 use crate::trace::{Item, Reference, Trace};
 
-/// A loop: its accesses, how many of them are the first two passes, and sizes.
+/// A loop: its accesses, how many of them are in the first two passes, and numbers of frames.
 struct Loop {
     name: String,
     items: Vec<Item>,
@@ -20,7 +20,7 @@ struct Loop {
     sizes: Vec<u32>,
 }
 
-/// Loops against OPT after the second pass.
+/// Rows of misses after the second pass, against OPT.
 pub(super) fn loops(context: &Context) -> Result<Vec<Finding>> {
     let made = |blocks: u64, passes: u64, sizes: &[u32]| -> Loop {
         let set = [format!("blocks={blocks}"), format!("passes={passes}")];
@@ -48,7 +48,7 @@ pub(super) fn loops(context: &Context) -> Result<Vec<Finding>> {
             parallel::map(one.sizes.len(), context.jobs, |at| loop_point(one, one.sizes[at], context.seed));
         findings.extend(rows.into_iter().collect::<Result<Vec<Finding>>>()?);
     }
-    // Of all lengths, of which more or less does not fit: nothing in the manager may suit but a few.
+    // Many lengths, with many shares that fit, so that constants tuned to a few of them do not pass.
     let lengths = [100, 250, 600, 1170, 3000, 5000, 9000, 15_360, 20_000];
     let pure = lengths.map(|blocks| {
         let sizes = [30, 50, 70, 85, 92, 95, 97, 98].map(|percent| (blocks * percent / 100) as u32);
@@ -66,8 +66,8 @@ pub(super) fn loops(context: &Context) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// A loop into which come, after `every` accesses on average, two blocks that are used twice or three times
-/// and never again.
+/// A loop with disturbances: after `every` accesses on average, two other blocks are accessed two or three
+/// times and never again.
 fn disturbed_loop(blocks: u64, every: u64, seed: u64) -> Loop {
     let mut random = Random::new(seed);
     let (mut items, mut new) = (Vec::new(), blocks);
@@ -87,7 +87,7 @@ fn disturbed_loop(blocks: u64, every: u64, seed: u64) -> Loop {
     }
 }
 
-/// How many points of `loops` are within 5 % of OPT.
+/// A row with the number of points of `loops` whose misses are at most 1.05 times OPT's.
 fn near_the_optimum(what: &str, loops: &[Loop], context: &Context) -> Result<Finding> {
     let points: Vec<(&Loop, u32)> =
         loops.iter().flat_map(|one| one.sizes.iter().map(move |frames| (one, *frames))).collect();
@@ -112,7 +112,8 @@ fn after_two_passes(one: &Loop, frames: u32, seed: u64) -> Result<(u64, u64)> {
     let whole = Trace::of(&one.name, one.items.iter().cloned());
     let prefix = Trace::of(&one.name, one.items[..one.two_passes].iter().cloned());
     let ours = misses(&whole, AUTO, frames, seed)? - misses(&prefix, AUTO, frames, seed)?;
-    // OPT looks ahead, so it has to see the whole; it does not look at sites, which keep the phases apart.
+    // OPT looks ahead, so it is given the whole trace. It ignores sites, so sites can tell the two phases
+    // apart.
     let phases = one.items.iter().enumerate().map(|(at, item)| match item {
         Item::Access(reference) => {
             Item::Access(Reference { site: 1 + u32::from(at >= one.two_passes), ..*reference })

@@ -1,8 +1,8 @@
-//! What call sites are worth: the default manager against policies that do not know who accesses.
+//! How much call sites gain: the default manager against policies that do not know them.
 //!
-//! Each point is a trace and a size of the recorded baselines (`baselines` beside the traces), and a row: our
-//! miss ratio, and its quotients by the best generic policy, LRU and ARC, recorded and our own. Then the
-//! bars, over all points. Wherever traces or baselines are absent the rows say so. This runs for minutes.
+//! A point is a trace at a size of the recorded baselines (folder `baselines` beside the traces). Each point
+//! has a row: our miss ratio, and its ratios to LRU, ARC and the best generic policy. Further rows hold bars
+//! over all points. If traces or baselines are absent, a row says so. This runs for minutes.
 
 mod bars;
 mod loops;

@@ -14,21 +14,21 @@ use crate::parallel;
 use crate::simulate::Policy;
 use crate::trace::Trace;
 
-/// Recorded policies that are no opponents: bounds, and MRU, which only pure loops are good for.
+/// Recorded policies that are not compared with: bounds, and MRU, which is good on pure loops only.
 const NOT_GENERIC: [&str; 3] = ["OPT", "Random", "MRU_own"];
 
-/// A trace at a size: miss ratios.
+/// The miss ratios of a trace at a size.
 pub(super) struct Point {
     pub(super) trace: String,
     pub(super) frames: u32,
-    /// Whether the trace has call sites.
+    /// Whether the trace has call sites and is one of the recorded database sessions (`pg_*`).
     pub(super) is_tagged: bool,
     pub(super) auto: f64,
     pub(super) lru: f64,
     arc: f64,
-    /// The best generic policy that was recorded.
+    /// The best generic policy that was recorded, and its miss ratio.
     recorded: (String, f64),
-    /// The best of our own; only where the trace has call sites.
+    /// The best of our one-level policies except MRU, and its miss ratio; `None` unless `is_tagged`.
     own: Option<(&'static str, f64)>,
 }
 
@@ -45,7 +45,7 @@ impl Point {
         self.auto / self.lru.min(self.arc)
     }
 
-    /// The most that the quotient by the better of LRU and ARC may be at any one point.
+    /// The greatest ratio to the better of LRU and ARC that is allowed at this point.
     fn limit(&self) -> f64 {
         match (self.is_tagged, self.frames) {
             (true, _) => 1.01,

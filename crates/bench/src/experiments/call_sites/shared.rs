@@ -1,4 +1,4 @@
-//! What the parts of this experiment share: its name, the default manager's misses, a trace's items.
+//! What the files of this experiment share.
 
 use std::path::Path;
 

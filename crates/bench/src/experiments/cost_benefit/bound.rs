@@ -1,8 +1,8 @@
 //! Aggressive prefetching against the best schedule, on all short strings of accesses.
 //!
-//! One process, one disk, all accesses known. An access takes one unit of time once its block is there. A
-//! fetch takes `fetch` units, one at a time; the block it replaces is gone from its beginning on. The cache
-//! is empty at first.
+//! The model: one process, one disk, all accesses known. An access takes one unit of time once its block is
+//! resident. A fetch takes `fetch` units, and only one is under way at a time; the block that it replaces
+//! leaves when the fetch begins. The cache is empty at first.
 //!
 //! Paper: Cao, Felten, Karlin, Li, "A Study of Integrated Prefetching and Caching Strategies", SIGMETRICS
 //! '95.
@@ -14,22 +14,22 @@ use crate::parallel;
 /// Which strings are tried, and with what.
 #[derive(Clone, Copy, Debug)]
 pub struct Cases {
-    /// Accesses of a string, from 1 on.
+    /// Most accesses of a string; there are strings of 1 access and more.
     pub accesses_max: usize,
-    /// Blocks of a string; strings that differ in names alone are one. At most 8.
+    /// Most blocks of a string, at most 8. Strings that differ only in the names of blocks are tried once.
     pub blocks_max: u8,
-    /// Frames, from 1 on.
+    /// Most frames; each number from 1 on is tried.
     pub frames_max: u32,
-    /// Accesses that a fetch takes, from 1 on.
+    /// Most units of time of a fetch; each number from 1 on is tried.
     pub fetch_max: u32,
 }
 
-/// What came of it.
+/// The result of trying all cases.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
 pub struct Tried {
     /// Strings.
     pub strings: u64,
-    /// Strings, each with each number of frames and each fetch.
+    /// Cases: a string with a number of frames and a time of a fetch.
     pub cases: u64,
     /// Cases in which aggressive prefetching took more than 1 + fetch / frames times the best.
     pub above: u64,
@@ -37,7 +37,7 @@ pub struct Tried {
 
 /// Tries all cases on `jobs` threads.
 pub fn try_all(cases: &Cases, jobs: usize) -> Tried {
-    // Strings by their beginnings, so that threads have parts of one size or so.
+    // Strings are split among threads by their beginnings, which gives parts of similar size.
     let head = cases.accesses_max.min(5);
     let mut heads = Vec::new();
     strings(&mut Vec::new(), head, cases.blocks_max, &mut |string| {
@@ -86,7 +86,7 @@ impl Tried {
                 self.cases += 1;
                 let problem = Problem { string, frames, fetch };
                 let aggressive = problem.aggressive();
-                // Every schedule makes the first access wait, and fetches each block.
+                // A lower bound: every schedule waits for the first fetch, and fetches each block once.
                 let accesses = string.len() as u32;
                 let least = (accesses + fetch).max(distinct * fetch + 1);
                 let is_within = |best: u32| aggressive * frames <= best * (frames + fetch);
@@ -104,14 +104,16 @@ pub struct Problem<'a> {
     pub string: &'a [u8],
     /// Frames.
     pub frames: u32,
-    /// Time that a fetch takes.
+    /// Units of time that a fetch takes.
     pub fetch: u32,
 }
 
-/// Where a schedule is: the next access, the blocks that are there, and the one that is fetched.
+/// A state of a schedule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct State {
+    /// Index of the next access.
     next: usize,
+    /// The resident blocks, a bit for each.
     resident: u8,
     /// The block being fetched, and the time left.
     fetching: Option<(u8, u32)>,
@@ -132,9 +134,9 @@ impl Problem<'_> {
         time
     }
 
-    /// The time of the best schedule, if it is less than `at_most`, else `at_most`. Each step fetches the
-    /// missing block that is needed first in place of the one needed last, or waits: some best schedule does
-    /// neither of these otherwise.
+    /// The time of the best schedule, or `at_most` if that is less. Only schedules are tried in which each
+    /// fetch brings in the missing block that is needed first in place of the resident one that is needed
+    /// last: some best schedule is of that kind.
     pub fn best(&self, at_most: u32) -> u32 {
         let mut best = at_most;
         self.search(State { next: 0, resident: 0, fetching: None }, 0, &mut best, &|problem, state| {
@@ -164,13 +166,13 @@ impl Problem<'_> {
         for started in starts(self, &state) {
             self.search(self.step(started), time + 1, best, starts);
         }
-        // To wait is of use only while accesses go on, or a fetch.
+        // Waiting changes nothing unless a fetch is under way or the next access can be made.
         if state.fetching.is_some() || self.is_resident(&state, self.string[state.next]) {
             self.search(self.step(state), time + 1, best, starts);
         }
     }
 
-    /// One unit of time.
+    /// The state one unit of time later.
     fn step(&self, mut state: State) -> State {
         let is_here = self.is_resident(&state, self.string[state.next]);
         state.next += usize::from(is_here);
@@ -185,7 +187,9 @@ impl Problem<'_> {
         state
     }
 
-    /// With the fetch begun that does good and no harm, if there is one.
+    /// The state in which aggressive prefetching has begun its next fetch: the missing block needed first, in
+    /// place of the resident block needed last. `None` if a fetch is under way, nothing is missing, or the
+    /// fetch does harm.
     fn started(&self, state: &State) -> Option<State> {
         if state.fetching.is_some() {
             return None;
@@ -213,7 +217,7 @@ impl Problem<'_> {
         })
     }
 
-    /// With any fetch begun.
+    /// The states in which any one fetch has begun.
     #[cfg(test)]
     fn all_started(&self, state: &State) -> Vec<State> {
         if state.fetching.is_some() {
@@ -250,7 +254,8 @@ mod tests {
     fn aggressive_prefetching_is_within_its_bound_on_all_short_strings() {
         let tried = try_all(&UP_TO_EIGHT, 2);
         println!("{tried:?}");
-        // Sum over n up to 8, and k up to 6, of the ways to part n accesses among k blocks.
+        // The strings are the sum, over n up to 8 and k up to 6, of the partitions of n accesses into k
+        // blocks.
         assert_eq!((tried.strings, tried.cases, tried.above), (5_265, 16 * 5_265, 0));
     }
 
@@ -277,7 +282,7 @@ mod tests {
 
     #[test]
     fn a_schedule_can_be_better_than_aggressive() {
-        // To wait for a better block to evict pays here, within the bound.
+        // Here it pays to wait for a better block to evict; the gain is within the bound.
         let string = [0, 1, 2, 0, 1, 3, 0, 1, 2, 0, 1, 3];
         let mut better = 0;
         for (frames, fetch) in [(2, 2), (2, 3), (3, 2), (3, 4)] {

@@ -13,14 +13,16 @@ use crate::simulate::machine::{MachineOptions, MachineOutcome};
 use crate::streams::{self, Advice};
 use crate::trace::Item;
 
-/// Draws of slices that B9 is run with.
+/// How many draws of XDataSlice's slices B9 is run with.
 const DRAWS: u64 = 20;
 const UNHINTED_XDS: [&str; 2] = ["hinted=0", "crossing=1"];
-/// Between two accesses of the programs, waits left out, in microseconds: computing, and the time of a hit.
+/// Time between two accesses of each program in microseconds, without waits: computing, and the time of a
+/// hit.
 const XDS_US: f64 = 920.0 + 425.0;
 const CSCOPE1_US: f64 = 800.0 + 425.0;
 const CSCOPE1_BLOCKS: u64 = 1073;
-/// More blocks than lie between two reads of a block by one slice, and fewer than the loop leaves.
+/// Length of the LRU queue that is priced, in buffers: more than the 256 blocks that lie between two reads of
+/// a block by one slice.
 const BEHIND_A_ROW: u32 = 320;
 
 pub(super) fn hinted_beside_unhinted(context: &Context) -> Result<Vec<Finding>> {
@@ -77,14 +79,15 @@ fn on_disk(machine: MachineOptions, context: &Context) -> Result<Vec<Finding>> {
     ])
 }
 
-/// What came of B9 with one draw of slices.
+/// The results of B9 with one draw of slices.
 struct Draw {
-    /// Of LRU-SP, and of TIP2.
+    /// Prefetches of cscope1 under LRU-SP, and under TIP2.
     prefetches: [f64; 2],
+    /// Demand misses of both programs under LRU-SP, and under TIP2.
     misses: [f64; 2],
-    /// Reads of XDataSlice under TIP2 when the first process ended, and what one more buffer of its queue
-    /// gained by them, in ms a second; both in all.
+    /// Accesses of XDataSlice under TIP2 up to the moment at which the first process ended.
     reads: f64,
+    /// The [`queue_price`] after these accesses, and after all.
     queue_price: f64,
     reads_in_all: f64,
     queue_price_in_all: f64,
@@ -107,6 +110,7 @@ impl Draw {
     }
 }
 
+/// The median over the draws in which TIP2 makes no more prefetches than LRU-SP; 0 if there are none.
 fn median(draws: &[Draw], of: fn(&Draw) -> f64) -> f64 {
     let fewer = draws.iter().filter(|draw| draw.prefetches[1] <= draw.prefetches[0]);
     let mut values: Vec<f64> = fewer.map(of).collect();
@@ -114,8 +118,8 @@ fn median(draws: &[Draw], of: fn(&Draw) -> f64) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or_default()
 }
 
-/// What TIP2 takes a queue of [`BEHIND_A_ROW`] blocks to gain with one more, after this many reads of
-/// XDataSlice.
+/// TIP2's estimate, after `reads` accesses of XDataSlice, of what one more buffer gains in an LRU queue of
+/// [`BEHIND_A_ROW`] buffers; in milliseconds a second.
 fn queue_price(xds: &[Item], reads: u64) -> f64 {
     let mut curve = HitCurve::new(FRAMES);
     let blocks = xds.iter().filter_map(|item| match item {
@@ -127,7 +131,7 @@ fn queue_price(xds: &[Item], reads: u64) -> f64 {
     CostModel::default().shrinking_cost_us(slope) / XDS_US * 1000.0
 }
 
-/// What TIP2 takes a block of cscope1 to be worth that was just read.
+/// TIP2's estimate of the value of a block of cscope1 that has just been read, in milliseconds a second.
 fn loop_price() -> f64 {
     CostModel::default().ejection_cost_us(CSCOPE1_BLOCKS) / CSCOPE1_US * 1000.0
 }

@@ -1,4 +1,4 @@
-//! B1, B2: what follows by arithmetic, or can be tried on all small cases.
+//! B1, B2: statements that follow by arithmetic, or can be tried on all small cases.
 
 use anyhow::Result;
 use bufpool_policies::hints::CostModel;

@@ -2,12 +2,13 @@
 //! and Caching", CMU-CS-96-174: cost-benefit allocation (TIP2) against LRU-SP with controlled-aggressive
 //! prefetching.
 //!
-//! The paper's traces and most of its curves are lost. Programs are the stand-ins of
-//! [`crate::streams`], and run on [`crate::simulate::machine`].
+//! The paper's traces and most of its curves are lost. Streams of [`crate::streams`] stand in for its
+//! programs, and run on [`crate::simulate::machine`].
 //!
-//! Rows whose names have a `/` are no claims of their own. They show how far a row depends on what is not
-//! published: the same on a faster disk (`/3-12`, 3 ms for a sequential read and 12 ms for any other; `/5-22`
-//! where the row itself has that disk), or with another stand-in for XDataSlice (`/crossing`).
+//! Rows whose names have a `/` are no claims of their own. They show how far a result depends on what is not
+//! published: the same on a faster disk (`/3-12`, 3 ms for a sequential read and 12 ms for any other;
+//! `/5-22`, the slower disk, where the row itself has the faster one), with another stand-in for XDataSlice
+//! (`/crossing`), and in B13 with other frames, processors and disk queues.
 
 pub mod bound;
 mod distant_reuse;

@@ -1,4 +1,5 @@
-//! B3 to B7: a hinted and an unhinted process that share a cache and a disk, both running.
+//! B3 to B7: a hinted and an unhinted process that share a cache and a disk, up to the moment at which the
+//! first of them ends.
 
 use anyhow::Result;
 
@@ -11,13 +12,13 @@ use crate::simulate::machine::{CacheOptions, MachineOptions, MachineOutcome, Mac
 const CURVES: &str = "curves only";
 const LOST: &str = "depends on the processor's and the disk's order, which are not published";
 
-/// Share of the hinted accesses (tenant 0) that cost no read.
+/// The share of the hinted process's accesses (tenant 0) that cost no read.
 fn avoided(outcome: &MachineOutcome) -> f64 {
     let counts = outcome.of_until_first_end(0).counts;
     1.0 - (counts.prefetches + counts.demand_misses) as f64 / counts.accesses.max(1) as f64
 }
 
-/// Share of the accesses of tenant 1, after the first lap of its loop of `blocks` blocks, that hit.
+/// The share of hits among the accesses of tenant 1 after the first pass over its loop of `blocks` blocks.
 fn hits(outcome: &MachineOutcome, blocks: u64) -> f64 {
     let counts = outcome.of_until_first_end(1).counts;
     let after_first_lap = counts.accesses.saturating_sub(blocks);
@@ -101,7 +102,7 @@ fn loop_beside_loop_on(machine: MachineOptions, context: &Context) -> Result<Vec
     Ok(findings)
 }
 
-/// The least of the sizes at which half of the loop's accesses hit.
+/// The first of the sizes at which at least half of the loop's accesses hit.
 fn threshold(sizes: &[u32], hits: &[f64]) -> Option<u32> {
     sizes.iter().zip(hits).find(|(_, hits)| **hits >= 0.5).map(|(size, _)| *size)
 }

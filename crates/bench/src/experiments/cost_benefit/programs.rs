@@ -11,10 +11,11 @@ use crate::trace::Trace;
 
 const STAND_INS: &str = "the programs are stand-ins, and their times on the processor are not published";
 
-/// How XDataSlice's slices lie.
+/// Settings of the stream `xds`: none, or `crossing=1`.
 type Xds = &'static [&'static str];
 
-/// As [`on_both_disks`], and as rows of their own, `crossing`, what differs if slices cross.
+/// As [`on_both_disks`], with rows named `crossing` in addition: those rows that differ if the slices of
+/// XDataSlice cross.
 fn with_both_volumes(
     faster: &'static str,
     crossing: &'static str,
@@ -29,7 +30,7 @@ fn with_both_volumes(
     Ok(findings)
 }
 
-/// The settings of a program.
+/// The settings of a program: `xds` for XDataSlice, none for the others.
 fn set(program: &str, xds: Xds) -> Xds {
     if program == "xds" { xds } else { &[] }
 }
@@ -121,7 +122,7 @@ fn hinted_pairs_on(machine: MachineOptions, xds: Xds, context: &Context) -> Resu
     Ok(findings)
 }
 
-/// What keeps LRU-SP from being faster.
+/// Why LRU-SP is not faster, in words.
 fn why_slower(
     trace: &Trace,
     [sp, tip]: [&MachineOutcome; 2],
@@ -187,7 +188,7 @@ fn many_disks_on(machine: MachineOptions, xds: Xds, context: &Context) -> Result
     Ok(findings)
 }
 
-/// Why there are no more reads.
+/// Why there are no more reads, in words.
 fn where_reads_go(outcome: &MachineOutcome) -> String {
     let read = |ran: &Ran| ran.counts.prefetches + ran.counts.demand_misses - ran.wasted;
     let [one, other] = [outcome.of(0), outcome.of(1)];

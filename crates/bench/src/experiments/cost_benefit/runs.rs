@@ -1,4 +1,4 @@
-//! Runs on the machine, and how they are told.
+//! Runs on the machine, and how their results are printed.
 
 use anyhow::{Context as _, Result};
 
@@ -14,17 +14,17 @@ use crate::trace::Trace;
 /// Frames of the paper's cache.
 pub(super) const FRAMES: u32 = 1280;
 
-/// One disk of 5 ms for a sequential read, 22 ms for any other.
+/// A machine with one disk, of 5 ms for a sequential read and 22 ms for any other.
 pub(super) fn machine() -> MachineOptions {
     MachineOptions::default()
 }
 
-/// The same with a disk of 3 and 12 ms.
+/// The same machine with a disk of 3 and 12 ms.
 pub(super) fn fast_disk() -> MachineOptions {
     MachineOptions { times: ServiceTimes { sequential_us: 3_000, random_us: 12_000 }, ..machine() }
 }
 
-/// What `run` finds on the ordinary machine, and as rows of their own, `id`, with the faster disk.
+/// The findings of `run` on the ordinary machine, and those with the faster disk, which are named `id`.
 pub(super) fn on_both_disks(
     id: &'static str,
     run: impl Fn(MachineOptions) -> Result<Vec<Finding>>,
@@ -46,10 +46,10 @@ pub(super) fn beside(programs: [(&str, &[&str]); 2], seed: u64) -> Trace {
     Trace::of(&format!("{}+{}", programs[0].0, programs[1].0), items)
 }
 
-/// A run: on which machine, and with which cache.
+/// A run: the machine and its cache.
 pub(super) type Run = (MachineOptions, CacheOptions);
 
-/// A policy with the paper's cache.
+/// A run of a policy with as many frames as the paper's cache has.
 pub(super) fn run(machine: MachineOptions, policy: MachinePolicy) -> Run {
     (machine, CacheOptions::new(FRAMES, policy))
 }
@@ -58,7 +58,7 @@ pub(super) fn seconds(us: u64) -> f64 {
     us as f64 / 1e6
 }
 
-/// Runs of one trace, in their order.
+/// Plays the trace in each of the runs; results are in the order of the runs.
 pub(super) fn play(trace: &Trace, runs: &[Run], jobs: usize) -> Result<Vec<MachineOutcome>> {
     let outcomes = parallel::map(runs.len(), jobs, |run| {
         let (machine, cache) = &runs[run];
@@ -68,12 +68,12 @@ pub(super) fn play(trace: &Trace, runs: &[Run], jobs: usize) -> Result<Vec<Machi
     outcomes.into_iter().collect()
 }
 
-/// A policy at several sizes.
+/// Runs of a policy at several sizes.
 pub(super) fn at_sizes(machine: MachineOptions, policy: MachinePolicy, sizes: &[u32]) -> Vec<Run> {
     sizes.iter().map(|frames| (machine, CacheOptions::new(*frames, policy))).collect()
 }
 
-/// Shares as findings list them: `.40, .99`.
+/// Shares as findings list them: `0.400, 0.990`.
 pub(super) fn shares(shares: &[f64]) -> String {
     let texts: Vec<String> = shares.iter().map(|share| format!("{share:.3}")).collect();
     texts.join(", ")

@@ -1,5 +1,5 @@
-//! B13: what changes with the cache's size, the processor's speed, and the disk's order. cscope2 and glimpse,
-//! both hinted.
+//! B13: how results change with the cache's size, the processor's speed, and the order in which the disk
+//! serves reads. The programs are cscope2 and glimpse, both hinted.
 
 use anyhow::Result;
 
@@ -37,7 +37,7 @@ fn frames(trace: &Trace, context: &Context) -> Result<Finding> {
     })
 }
 
-/// What starting reads costs: the time with it against that without.
+/// The elapsed time with processor time to start reads, against that without.
 fn driver(trace: &Trace, context: &Context) -> Result<Finding> {
     let (mut ours, mut busy, mut is_less) = (Vec::new(), Vec::new(), true);
     for disks in [1, 10] {

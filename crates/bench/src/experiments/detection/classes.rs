@@ -1,4 +1,4 @@
-//! C1: what detectors call the synthetic streams.
+//! C1: the classes that detectors assign to the synthetic streams.
 
 use anyhow::Result;
 use bufpool_policies::PageId;
@@ -9,8 +9,8 @@ use crate::experiments::finding::{Finding, Verdict};
 use crate::streams::{self, Advice};
 use crate::trace::Item;
 
-/// The streams that stand in for the paper's lost ones, and what they are. (f is too close to a threshold to
-/// be a test.)
+/// The streams that stand in for the paper's lost ones, and their true classes. Stream f is left out because
+/// it is too close to a threshold.
 const STREAMS: [(&str, Class); 11] = [
     ("a", Class::Temporal),
     ("a'", Class::Temporal),
@@ -34,7 +34,7 @@ fn blocks(name: &str, seed: u64) -> Vec<PageId> {
     items.into_iter().filter_map(block).collect()
 }
 
-/// The streams that `class_of` does not call what they are.
+/// The streams to which `class_of` assigns a wrong class.
 fn wrong(seed: u64, class_of: impl Fn(&[PageId]) -> Class) -> Vec<&'static str> {
     let is_wrong = |(name, truth): &(&'static str, Class)| class_of(&blocks(name, seed)) != *truth;
     STREAMS.iter().filter(|stream| is_wrong(stream)).map(|(name, _)| *name).collect()
@@ -64,7 +64,7 @@ pub(super) fn classes(context: &Context) -> Result<Vec<Finding>> {
         1..=5 => Verdict::SameOrder("the paper's streams are lost, and these are stand-ins".to_owned()),
         _ => Verdict::NotReproduced("see the streams".to_owned()),
     };
-    // The paper's third is linear f, for which Zipf f' stands here.
+    // The paper's third failure is the linear stream f; the Zipf stream f' stands for it here.
     let pcc_fails = ["a", "e", "f'"].iter().all(|name| pcc.contains(name));
     Ok(vec![
         finding("AMP", "none", &amp, amp_verdict),

@@ -1,4 +1,4 @@
-//! C9: what detection costs an access.
+//! C9: what detection costs at each access.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use bufpool_policies::{PageId, SplitMix64};
 use crate::experiments::experiment::Context;
 use crate::experiments::finding::{Finding, Verdict};
 
-/// The sampled detector on uniformly random pages, which it samples most of.
+/// Times the sampled detector on uniformly random pages.
 pub(super) fn cost_of_detection(context: &Context) -> Result<Vec<Finding>> {
     const ACCESSES: u64 = 2_000_000;
     const SIZES: [u64; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];

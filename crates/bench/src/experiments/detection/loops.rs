@@ -1,4 +1,4 @@
-//! C2, C4, C5: misses on loops and on a tree walk, from streams.
+//! C2, C4, C5: misses on streams that are loops, and on one that is a tree walk.
 
 use anyhow::Result;
 
@@ -14,7 +14,7 @@ pub(super) fn big_index(context: &Context) -> Result<Vec<Finding>> {
     let policies = ["lru", "arc", "dear", "pcc", "pcc-gain", "ubm", "ubm-gain", "amp", "amp+", "auto", "opt"];
     let misses = misses(&trace, &policies, &SIZES, context.jobs)?;
     let sizes = listed(&SIZES);
-    // MRU's closed form: what a detector can reach.
+    // The misses of MRU, which a detector can reach.
     let reachable = |frames: u32| BLOCKS + (PASSES - 1) * (BLOCKS - u64::from(frames));
     Ok(policies
         .iter()

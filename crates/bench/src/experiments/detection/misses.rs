@@ -12,7 +12,7 @@ pub(super) fn trace(name: &str, set: &[&str], seed: u64) -> Trace {
     Trace::of(name, streams::items(name, set, Advice::None, seed))
 }
 
-/// Misses of each policy at each size; none for a policy that does not exist.
+/// Misses of each policy at each size; `None` for a name that is no policy's.
 pub(super) fn misses(
     trace: &Trace,
     policies: &[&str],
@@ -30,7 +30,8 @@ pub(super) fn misses(
     rows.into_iter().collect()
 }
 
-/// A finding about a policy, or that there is none of that name.
+/// A finding about a policy's misses: reproduced if `holds`; not run if `misses` is `None`, because there is
+/// no policy of that name.
 pub(super) fn about(
     id: &'static str,
     what: String,

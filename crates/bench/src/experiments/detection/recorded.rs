@@ -1,4 +1,4 @@
-//! C3, C6 to C8: misses on stand-ins for the paper's programs, a recorded session and a stream.
+//! C3, C6 to C8: misses on stand-ins for the paper's programs: a recorded session and a stream.
 
 use anyhow::Result;
 
@@ -8,7 +8,8 @@ use crate::experiments::experiment::Context;
 use crate::experiments::finding::{Finding, Verdict};
 use crate::trace::Trace;
 
-/// The recorded TPC-H session that stands for DBT3, or findings that it is not there.
+/// The recorded TPC-H session that stands for DBT3; or findings for experiment `id` that say that it is
+/// missing.
 fn recorded_session(id: &'static str) -> Result<Result<Trace, Vec<Finding>>> {
     const NAME: &str = "pg_tpch_stream";
     if let Some(path) = baselines::shared_trace(NAME) {
@@ -20,7 +21,7 @@ fn recorded_session(id: &'static str) -> Result<Result<Trace, Vec<Finding>>> {
     Ok(Err(vec![Finding { verdict: Verdict::NotRun(why), ..nothing }]))
 }
 
-/// A finding that nothing can be said, and why.
+/// A finding without a value of ours, and why there is none.
 fn lost(id: &'static str, what: &str, published: &str, why: impl Into<String>) -> Finding {
     Finding {
         id,
@@ -32,7 +33,7 @@ fn lost(id: &'static str, what: &str, published: &str, why: impl Into<String>) -
     }
 }
 
-/// Miss ratios of policies at shares of the distinct blocks.
+/// Miss ratios of each policy with frames for these percentages of the distinct blocks.
 fn ratios(trace: &Trace, policies: &[&str], percents: &[u64], context: &Context) -> Result<Vec<Vec<f64>>> {
     let sizes: Vec<u32> =
         percents.iter().map(|percent| (trace.distinct() * percent / 100).max(1) as u32).collect();
@@ -65,7 +66,7 @@ pub(super) fn against_detectors(context: &Context) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// What one detecting policy saves of another's misses.
+/// The row of the misses that one detecting policy saves of another's.
 fn saving(amp: &str, other: &str, trace: &str, saved: &[f64]) -> Finding {
     let best = saved.iter().copied().fold(f64::MIN, f64::max);
     Finding {
@@ -91,7 +92,8 @@ pub(super) fn dbt3(context: &Context) -> Result<Vec<Finding>> {
     let policies = ["amp", "amp+", "arc", "lru", "auto"];
     let ratios = ratios(&trace, &policies, &PERCENTS, context)?;
     let published = ["25.9 %", "25.9 %", "55.4 %", "57.6 %", ""];
-    // Published: AMP below ARC, ARC below LRU. Each is held against the next one, LRU against both.
+    // Published: AMP below ARC, ARC below LRU. AMP is compared with ARC, ARC with LRU, LRU with both, and the
+    // automatic manager with AMP and ARC.
     let is_below =
         |one: usize, other: usize| ratios[one].iter().zip(&ratios[other]).all(|(one, other)| one < other);
     let verdict = |at: usize| {
@@ -124,7 +126,7 @@ pub(super) fn dbt3(context: &Context) -> Result<Vec<Finding>> {
         .collect())
 }
 
-/// Why a share found here is not the published one.
+/// Why a value found here is not the published one.
 const STAND_IN: &str = "the paper's traces are lost; this is another program's, with other queries and data";
 
 const KERNEL: &str = "needs the authors' kernel patch and machine; no copy of the patch was found";

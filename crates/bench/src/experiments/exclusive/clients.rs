@@ -1,4 +1,4 @@
-//! D11: what stands in for traces of several clients.
+//! D11: stand-ins for traces of several clients.
 
 use anyhow::Result;
 use bufpool_policies::tier::TierKind::{AdaptExp, AdaptUni, Demote, NoneLru};
@@ -7,7 +7,7 @@ use super::runs::{TRACE_TIMES, Workload, mean_ms};
 use crate::experiments::experiment::Context;
 use crate::experiments::finding::{Finding, Verdict};
 
-/// How many times faster than none DEMOTE, ADAPT-UNI and ADAPT-EXP are.
+/// How many times faster DEMOTE, ADAPT-UNI and ADAPT-EXP are than an array without demotions.
 fn speed_ups(workload: &Workload, client_frames: u32, frames: u32, jobs: usize) -> Result<[f64; 3]> {
     let counts = workload.run_all(client_frames, &[NoneLru, Demote, AdaptUni, AdaptExp], frames, jobs)?;
     let times: Vec<f64> = counts.iter().map(|counts| mean_ms(&TRACE_TIMES, counts)).collect();

@@ -1,8 +1,9 @@
 //! Part D: T. M. Wong, J. Wilkes: "My cache or yours? Making storage more exclusive", USENIX ATC '02.
 //!
-//! Caches are 16,384 blocks of 4 KB each where nothing else is said, clients are LRU, and times are those of
-//! [`crate::simulate::Latency`]: 0.2 ms to or through the array, 10 ms more from the disk; 5 ms more for what
-//! stands in for traces. The paper's traces and some of its tables are lost.
+//! *None* is an array without demotions. Unless a row says otherwise, caches have 16,384 blocks of 4 KB each,
+//! clients are LRU, and times are those of [`crate::simulate::Latency`]: 0.2 ms to or through the array, and
+//! 10 ms more from the disk, or 5 ms more with stand-ins for traces. The paper's traces and some of its
+//! tables are lost.
 
 mod clients;
 mod model;

@@ -1,4 +1,4 @@
-//! D1, D2: what follows from hit rates by arithmetic.
+//! D1, D2: mean times that follow from hit rates by arithmetic.
 
 use anyhow::Result;
 
@@ -7,12 +7,13 @@ use crate::experiments::experiment::Context;
 use crate::experiments::finding::{Finding, Verdict};
 use crate::simulate::{Counts, Latency};
 
-/// A hundred reads with this many hits of the client and of the array.
+/// The counts of a hundred reads with this many hits of the client, hits of the array and demotions.
 fn counts(hits: u64, tier_hits: u64, demotions: u64) -> Counts {
     Counts { accesses: 100, hits, tier_hits, demotions, ..Counts::default() }
 }
 
-/// The mean times where the array has what the client has, and where it has what the client has not.
+/// The mean times of a read in milliseconds: with an array that has the same blocks as the client, and with
+/// one that has all the others.
 fn inclusive_and_exclusive(hits: u64) -> [f64; 2] {
     let misses = 100 - hits;
     [counts(hits, 0, 0), counts(hits, misses, misses)].map(|counts| mean_ms(&Latency::default(), &counts))

@@ -9,36 +9,36 @@ use crate::simulate::{self, Counts, Latency, LowerCache, Policy, Setup};
 use crate::streams::{self, Advice};
 use crate::trace::Trace;
 
-/// Blocks of a cache of the paper.
+/// Frames of the paper's client and of its array.
 pub const FRAMES: u32 = 16_384;
 
 /// Times of the experiments with traces.
 pub const TRACE_TIMES: Latency = Latency { tier_ms: 0.2, source_ms: 5.0, abort_ms: None };
 
-/// A stream, and its first reads that are not counted: as many as it has blocks.
+/// A stream, and how many of its first reads are not counted.
 pub struct Workload {
     trace: Trace,
     warm_up: u64,
 }
 
 impl Workload {
-    /// A stream by its name and settings.
+    /// A stream by its name and settings, with this many first reads that are not counted.
     pub fn new(stream: &str, set: &[String], warm_up: u64, seed: u64) -> Self {
         let set: Vec<&str> = set.iter().map(String::as_str).collect();
         Self { trace: Trace::of(stream, streams::items(stream, &set, Advice::None, seed)), warm_up }
     }
 
-    /// Uniform reads of this many blocks.
+    /// Uniform reads of this many blocks: a read for each block that is not counted, and ten that are.
     pub fn random(blocks: u64, seed: u64) -> Self {
         Self::of_blocks("random", blocks, seed)
     }
 
-    /// A loop over this many blocks.
+    /// A loop over this many blocks: a pass that is not counted, and ten that are.
     pub fn cyclic(blocks: u64) -> Self {
         Self::of_blocks("cyclic", blocks, 1)
     }
 
-    /// Reads of this many blocks by Zipf's law.
+    /// Reads of this many blocks by Zipf's law, as many as with [`Workload::random`].
     pub fn zipf(blocks: u64, seed: u64) -> Self {
         Self::of_blocks("zipf", blocks, seed)
     }
@@ -48,8 +48,8 @@ impl Workload {
         Self::new(stream, &set, blocks, seed)
     }
 
-    /// Clients in turns, each with `blocks` blocks of its own; or, if `lag` is not 0, all with the same
-    /// reads, each that far behind the one before.
+    /// Clients that read in turns, by Zipf's law. Each has `blocks` blocks of its own; or, if `lag` is not 0,
+    /// all make the same reads, each client `lag` reads after the one before it.
     pub fn clients(clients: u32, blocks: u64, lag: u64, seed: u64) -> Self {
         let set = [
             format!("clients={clients}"),
@@ -65,7 +65,8 @@ impl Workload {
         &self.trace
     }
 
-    /// What is counted with clients of `client_frames` frames, one for each tenant, above an array.
+    /// The counts with LRU clients of `client_frames` frames, one for each tenant, above an array of `frames`
+    /// frames.
     ///
     /// # Errors
     ///
@@ -78,7 +79,7 @@ impl Workload {
         Ok(simulate::simulate(&self.trace, Policy::OneLevel(PolicyKind::Lru), &setup, None)?.total())
     }
 
-    /// The same for each kind of array.
+    /// As [`Workload::run`], for each kind of array.
     ///
     /// # Errors
     ///
@@ -100,7 +101,7 @@ pub fn mean_ms(latency: &Latency, counts: &Counts) -> f64 {
     latency.mean_ms(counts).expect("reads were counted")
 }
 
-/// Hits of the clients and of the array, in hundredths of all reads.
+/// Hits of the clients and of the array, in per cent of all reads.
 pub fn hit_percents(counts: &Counts) -> [f64; 2] {
     [counts.hits, counts.tier_hits].map(|hits| 100.0 * hits as f64 / counts.accesses as f64)
 }

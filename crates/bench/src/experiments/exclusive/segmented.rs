@@ -1,4 +1,4 @@
-//! D12: how much of an SLRU array should be for protected blocks.
+//! D12: the best share of protected blocks in an SLRU array.
 
 use anyhow::Result;
 use bufpool_policies::tier::TierKind::Slru;
@@ -8,8 +8,8 @@ use crate::experiments::experiment::Context;
 use crate::experiments::finding::{Finding, Verdict};
 use crate::parallel;
 
-/// The name of each workload, and the shares of protected blocks, from 1 to 99 hundredths, with which it is
-/// fastest; with caches of `frames` blocks.
+/// The name of each workload, and the shares of protected blocks, from 1 to 99 per cent, with which it is
+/// fastest. `frames` is the size of a cache that the workloads are scaled to.
 ///
 /// # Errors
 ///

@@ -9,16 +9,16 @@ use crate::experiments::finding::{Finding, Verdict};
 use crate::parallel;
 use crate::simulate::Latency;
 
-/// Blocks of the client; hits of uniform reads depend on the ratio of sizes only, so that 2,048 do for the
-/// paper's 16,384.
+/// Frames of the client. Hits of uniform reads depend only on the ratio of the sizes, so 2,048 are enough
+/// where the paper has 16,384.
 const CLIENT_FRAMES: u32 = 2_048;
 
-/// Sizes of the array in 32nds of the client's: doublings from 1:32 to 32:1, and about ten either way.
+/// Sizes of the array in 32nds of the client's: doublings from 1:32 to 32:1, and sizes near 1:10 and 10:1.
 const SIZES: [u32; 13] = [1, 2, 3, 4, 8, 16, 32, 64, 128, 256, 320, 512, 1024];
 const EQUAL: u32 = 32;
 
-/// How many times faster than none DEMOTE-LRU and DEMOTE are with an array of each of `SIZES`, on uniform
-/// reads of as many blocks as both caches have.
+/// For an array of each of `SIZES`, how many times faster DEMOTE-LRU and DEMOTE are than an array without
+/// demotions, on uniform reads of as many blocks as both caches have.
 ///
 /// # Errors
 ///
@@ -33,7 +33,7 @@ pub fn speed_ups(client_frames: u32, context: &Context) -> Result<Vec<(u32, [f64
         let none = time(NoneLru)?;
         Ok((size, [none / time(DemoteLru)?, none / time(Demote)?]))
     };
-    // The largest first, as it takes longest.
+    // The largest is simulated first, because it takes longest.
     let sizes: Vec<u32> = SIZES.into_iter().rev().collect();
     let mut found: Vec<(u32, [f64; 2])> = parallel::map(sizes.len(), context.jobs, |at| of_size(sizes[at]))
         .into_iter()

@@ -11,7 +11,7 @@ use crate::trace::{Act, Batch, Replay, TraceError};
 
 const SET: u64 = FRAMES as u64;
 
-/// Hits and times of one stream without demotions, under DEMOTE-LRU, and under DEMOTE.
+/// The counts of one stream without demotions, under DEMOTE-LRU, and under DEMOTE.
 struct Schemes {
     counts: [Counts; 3],
 }
@@ -30,14 +30,16 @@ impl Schemes {
         self.counts.each_ref().map(|counts| hit_percents(counts)[1])
     }
 
-    /// How many times faster DEMOTE is than none, if a read from the disk takes `source_ms`.
+    /// How many times faster DEMOTE is than an array without demotions, if a read from the disk takes
+    /// `source_ms`.
     fn speed_up(&self, source_ms: f64) -> f64 {
         let latency = Latency { source_ms, ..Latency::default() };
         mean_ms(&latency, &self.counts[0]) / mean_ms(&latency, &self.counts[2])
     }
 
-    /// The bandwidth, in Mbit/s, at which DEMOTE's time is that of none, if each block takes its time on the
-    /// way up and on the way down: the clients' reads are the same.
+    /// The bandwidth, in Mbit/s, at which DEMOTE takes as long as an array without demotions, if the transfer
+    /// of a block takes its size divided by the bandwidth. Both transfer as many blocks to the client, so
+    /// only the transfers of demotions differ.
     fn crossing_mbit_s(&self, source_ms: f64) -> f64 {
         let latency = Latency { source_ms, ..Latency::default() };
         let [none, _, demote] = self.counts.each_ref().map(|counts| mean_ms(&latency, counts));
@@ -49,8 +51,8 @@ impl Schemes {
 
 const BLOCK_BITS: f64 = 4096.0 * 8.0;
 
-/// Mean times of a disk that reads ahead, in milliseconds, which is what the published times of SEQ come to
-/// without demotions.
+/// Mean time of a read from a disk that reads ahead, in milliseconds: the published mean time of SEQ without
+/// demotions, less the time through the array.
 const SEQUENTIAL_MS: f64 = 1.67 - 0.2;
 
 fn is_within(tolerance: f64, ours: &[f64], expected: &[f64]) -> bool {
@@ -187,7 +189,7 @@ pub(super) fn zipf(context: &Context) -> Result<Vec<Finding>> {
     ])
 }
 
-/// Reads of each third of the blocks.
+/// Counts the reads of each third of the blocks.
 struct Thirds<'a> {
     blocks: &'a [u64],
     counts: [u64; 3],

@@ -1,4 +1,4 @@
-//! D10: what stands in for traces of one client.
+//! D10: stand-ins for traces of one client.
 
 use anyhow::Result;
 use bufpool_policies::tier::TierKind::{Demote, NoneLru};
@@ -8,10 +8,10 @@ use crate::experiments::experiment::Context;
 use crate::experiments::finding::{Finding, Verdict};
 use crate::simulate::Latency;
 
-/// In these experiments alone, a demotion of a block that the array has takes less.
+/// Times of this experiment alone: the demotion of a block that the array has takes less.
 const TIMES: Latency = Latency { abort_ms: Some(0.16), ..TRACE_TIMES };
 
-/// Exactly: a read that neither cache has, without a demotion and with one.
+/// The exact ratio: the time of a read that misses in both caches, without a demotion to that with one.
 const NO_REUSE: f64 = 5.2 / 5.4;
 
 pub(super) fn single_client(context: &Context) -> Result<Vec<Finding>> {

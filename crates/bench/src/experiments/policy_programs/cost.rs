@@ -1,4 +1,4 @@
-//! E1, E2: what interpreting a program costs, measured in a short run.
+//! E1, E2: what interpreting a policy program costs, measured in a short run.
 
 use anyhow::{Context as _, Result};
 use bufpool::Direct;
@@ -10,10 +10,10 @@ use crate::measure::programs::{
     Clock, Compared, build_file, compare_crossings, compare_faults, compare_replacements,
 };
 
-/// Faults of a round that read what is in memory, and of one that wait for the device.
+/// Faults of a round without I/O, and of one with I/O.
 const FAULTS: u64 = 10_240;
 const FAULTS_WITH_IO: u64 = 1_024;
-/// Questions of a round to another thread or process.
+/// Questions to another thread, and to another process, in a round.
 const QUESTIONS: u64 = 1_000;
 /// The most that a program may add to a fault, in nanoseconds.
 const MORE_NS: f64 = 1000.0;

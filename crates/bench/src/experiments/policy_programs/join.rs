@@ -13,13 +13,13 @@ use crate::simulate::{self, Policy, Setup};
 use crate::streams::{self, Advice};
 use crate::trace::Trace;
 
-/// Pages of the outer relation, and how often it is read.
+/// Pages of the outer relation, and how often the relation is read.
 const OUTER: u64 = 15_360;
 const PASSES: u64 = 64;
-/// Time under MRU in hundredths of that under LRU, by size.
+/// Published time under MRU in per cent of that under LRU, by size.
 const PUBLISHED_PERCENT: [f64; 4] = [4.72, 29.94, 56.85, 83.69];
 
-/// Misses at each size, with the program if the policy is one.
+/// Misses at each size. `program` is needed if the policy is [`Policy::Program`].
 fn misses(advice: Advice, policy: Policy, program: Option<&Program>, jobs: usize) -> Result<Vec<u64>> {
     let trace = Trace::of("nlj", streams::items("nlj", &[], advice, 1));
     let counted = parallel::map(SIZES.len(), jobs, |number| {
@@ -29,7 +29,7 @@ fn misses(advice: Advice, policy: Policy, program: Option<&Program>, jobs: usize
     Ok(counted.into_iter().collect::<Result<_, _>>()?)
 }
 
-/// MRU keeps the inner relation's page and what fits of the outer one.
+/// The misses of MRU, which keeps the inner relation's page and as much of the outer relation as fits.
 fn reachable(frames: u32) -> u64 {
     1 + OUTER + (PASSES - 1) * (OUTER - u64::from(frames) + 1)
 }

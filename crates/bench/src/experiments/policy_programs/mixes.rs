@@ -1,9 +1,10 @@
 //! E8: seven mixes of join, tree, player and writer under FIFO2-SP, with programs and without.
 //!
 //! Each program of a mix is a tenant that waits for its pages, one at a time; all share one disk. The time of
-//! a page read in a row is that of the published join under LRU. The player reads to a beat, and computes
-//! beside the others. Where other programs last for less than the film, the mix ends with the player, so two
-//! times are compared: to the end of the last program, and the sum of all programs' times.
+//! a sequential read is that of a page of the published join under LRU. The player reads at a fixed pace, and
+//! leaves the processor to the others meanwhile. Where the other programs end before the film, the mix ends
+//! with the player. So two times are compared: to the end of the last program, and the sum of all programs'
+//! times.
 
 use anyhow::Result;
 use bufpool_policies::Allocation;
@@ -17,22 +18,22 @@ use crate::simulate::machine::ServiceTimes;
 use crate::simulate::{Policy, Setup, SimError, TenantProgram};
 use crate::streams::{self, Advice};
 
-/// A page behind the last one takes what a page of the join took under LRU; any other the seek besides.
+/// A sequential read takes as long as a page of the join under LRU; any other read takes a seek in addition.
 const DISK: ServiceTimes = ServiceTimes { sequential_us: 12_800, random_us: 22_000 };
 /// Time on the processor before an access, in milliseconds.
 const COMPUTE_MS: f64 = 0.05;
-/// A film of 129.58 MB at 31.16 KB a second, in pages of 4 KB.
+/// The pages of a film of 129.58 MB that is played at 31.16 KB a second, in pages of 4 KB.
 const FILM: &str = "blocks=33172";
 const FILM_PERIOD_MS: f64 = 4.0 / 31.16 * 1000.0;
-/// Pages of the join's outer relation, and how often it is read.
+/// Pages of the join's outer relation, and how often the relation is read.
 const OUTER: f64 = 15_360.0;
 const PASSES: f64 = 64.0;
-/// Published: the join's time alone under LRU by size, and how long the film is, in seconds.
+/// Published times in seconds: the join alone under LRU by size, and the film.
 const JOIN_ALONE_S: [f64; 4] = [12_571.80, 12_749.97, 12_735.72, 12_779.17];
 const FILM_S: f64 = 4_258.0;
 
-/// A mix, its published times with programs in hundredths of those without, by size, and what its ratios
-/// show.
+/// A mix, a letter for each program: its published times with policy programs in per cent of those without,
+/// by size, and how these ratios depend on the size.
 struct Mix {
     programs: &'static str,
     published: [f64; 4],
@@ -41,11 +42,11 @@ struct Mix {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shape {
-    /// Each below 1, and less with more memory; two sizes may tie.
+    /// Each ratio is below 1, and less with more memory; ratios that differ by less than [`TIE`] are a tie.
     GainsWithMemory,
-    /// Each below 1, and more with more memory.
+    /// Each ratio is below 1, and greater with more memory; ties as above.
     LosesWithMemory,
-    /// Each below 1, and no two far apart.
+    /// Each ratio is below 1, and no two differ by more than [`FLAT`].
     GainsEverywhere,
 }
 
@@ -59,9 +60,9 @@ const MIXES: [Mix; 7] = [
     Mix { programs: "JTMG", published: [64.63, 71.72, 74.90, 84.36], shape: Shape::GainsWithMemory },
 ];
 
-/// Differences that count as a tie.
+/// Ratios that differ by less count as a tie.
 const TIE: f64 = 0.01;
-/// The published ratios of T+G are .05 apart.
+/// Ratios that differ by no more are flat; the published ones of T+G differ by .05.
 const FLAT: f64 = 0.1;
 
 fn least(ratios: &[f64]) -> f64 {
@@ -94,7 +95,8 @@ impl Shape {
     }
 }
 
-/// The program that `letter` stands for as `tenant`, and its policy program.
+/// The program that `letter` stands for, as that of `tenant`, and its policy program: J the join, T the tree,
+/// M the player, G the writer, which has none.
 fn program(letter: char, tenant: u32, seed: u64) -> (Program, Option<TenantProgram>) {
     let stream = |name: &str, set: &[&str], advice| streams::items(name, set, advice, seed);
     let plain = |program| Some(TenantProgram { program, sent: Vec::new() });
@@ -111,7 +113,7 @@ fn program(letter: char, tenant: u32, seed: u64) -> (Program, Option<TenantProgr
     (Program { items, compute_ms: COMPUTE_MS, disk: 0, period_ms }, decides)
 }
 
-/// A mix at a size, without and with programs.
+/// The results of a mix at a size, without and with policy programs.
 struct Outcome {
     without: Vec<Ran>,
     with: Vec<Ran>,
@@ -134,17 +136,17 @@ impl Outcome {
     }
 }
 
-/// To the end of the last program, in seconds.
+/// The time to the end of the last program, in seconds.
 fn to_the_end(ran: &[Ran]) -> f64 {
     ran.iter().map(|ran| ran.elapsed_s).fold(0.0, f64::max)
 }
 
-/// All programs' times together.
+/// The sum of all programs' times, in seconds.
 fn summed(ran: &[Ran]) -> f64 {
     ran.iter().map(|ran| ran.elapsed_s).sum()
 }
 
-/// The frames in which MRU alone has the join miss as often.
+/// The number of frames in which the join alone under MRU has this many misses.
 fn frames_of_mru(misses: f64) -> f64 {
     OUTER + 1.0 - (misses - 1.0 - OUTER) / (PASSES - 1.0)
 }
@@ -166,6 +168,7 @@ pub(super) fn seven_mixes(context: &Context) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
+/// The row of a mix and one of the two times.
 fn row(mix: &Mix, what: &str, by_size: &[Outcome], time: fn(&[Ran]) -> f64) -> Finding {
     let ratios: Vec<f64> = by_size.iter().map(|outcome| outcome.ratio(time)).collect();
     let seconds: Vec<String> = by_size
@@ -199,8 +202,8 @@ fn row(mix: &Mix, what: &str, by_size: &[Outcome], time: fn(&[Ran]) -> f64) -> F
 
 /// Frames that the join had in the published mix with the player, if the programs' times add up.
 ///
-/// At 64 MB the mix took 16,780 s without programs. That is the join's time alone and the film's, to a per
-/// cent. What is left of the time with programs is then the join's.
+/// At 64 MB the mix took 16,780 s without programs. That is the join's time alone plus the film's, within a
+/// per cent. So the time with programs, less that of the film, is taken to be the join's.
 fn published_share(mix: &Mix) -> String {
     if mix.programs != "JM" {
         return String::new();
@@ -213,7 +216,8 @@ fn published_share(mix: &Mix) -> String {
     format!("; if times add up, the join had {} frames", listed(&frames.collect::<Vec<_>>()))
 }
 
-/// Why the values are not the published ones: here the join has nearly all frames.
+/// The number of frames in which the join alone under MRU would miss as often as here, in words; empty for a
+/// mix without the join.
 fn shares(mix: &Mix, by_size: &[Outcome]) -> String {
     let Some(join) = mix.programs.find('J') else { return String::new() };
     let used: Vec<String> = by_size
@@ -223,7 +227,8 @@ fn shares(mix: &Mix, by_size: &[Outcome]) -> String {
     format!("; the join misses as MRU alone in {} frames", listed(&used))
 }
 
-/// Which program each run ends with, and what its time was without the others' part.
+/// Which program ends last in each run, and the misses of each program with policy programs to those without,
+/// in words.
 fn reason(mix: &Mix, by_size: &[Outcome]) -> String {
     let last = |ran: &[Ran]| {
         let ends = mix.programs.chars().zip(ran);

@@ -1,8 +1,8 @@
 //! Part E: Lee, Chen, Chang, "In-Kernel Policy Interpretation for Application-Specific Memory Caching
 //! Management" (HiPEC).
 //!
-//! The paper's times are those of a 33 MHz 486 under Mach. What can be compared is counted: misses of the
-//! streams of [`crate::streams`], in as many frames as its machine had left for data.
+//! The paper's times are those of a 33 MHz 486 under Mach. So misses are compared rather than times, on the
+//! streams of [`crate::streams`], with as many frames as the paper's machine had left for data.
 
 mod cost;
 mod join;

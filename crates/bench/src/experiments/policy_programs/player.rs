@@ -1,4 +1,4 @@
-//! E7: a film that is read once, in ten frames, beside a program that writes a file.
+//! E7: a player that reads a film once, in ten frames, beside a program that writes a file.
 
 use std::collections::BTreeMap;
 
@@ -14,13 +14,13 @@ use crate::trace::{Item, Reference, Trace};
 
 const WRITER: u32 = 0;
 const PLAYER: u32 = 1;
-/// 40 KB.
+/// Frames of the player: 40 KB.
 const PLAYER_FRAMES: u32 = 10;
 /// Pages of the writer's file.
 const FILE: u32 = 15_360;
 
-/// The writer, which writes its file `passes` times, by itself or with the player beside it, each as fast in
-/// proportion to its length.
+/// The writer, which writes its file `passes` times, alone or with the player beside it. Both begin and end
+/// together.
 fn trace(passes: u64, has_player: bool) -> Trace {
     let writes = references("writer", &[&format!("passes={passes}")], WRITER, 0);
     let reads = if has_player { references("player", &[], PLAYER, u64::from(FILE)) } else { Vec::new() };
@@ -35,7 +35,7 @@ fn trace(passes: u64, has_player: bool) -> Trace {
     Trace::of("player and writer", items)
 }
 
-/// The stream's accesses as those of `tenant`, to blocks from `first` on.
+/// The accesses of the stream `name` as those of `tenant`, to blocks from `first` on.
 fn references(name: &str, set: &[&str], tenant: u32, first: u64) -> Vec<Reference> {
     let items = streams::items(name, set, Advice::None, 1).into_iter();
     let accesses = items.filter_map(|item| match item {
@@ -45,7 +45,7 @@ fn references(name: &str, set: &[&str], tenant: u32, first: u64) -> Vec<Referenc
     accesses.map(|access| Reference { block: first + access.block, tenant, ..access }).collect()
 }
 
-/// The writer's misses under LRU-SP.
+/// The writer's misses under LRU-SP, with a cap for the player if there is one.
 fn writer_misses(trace: &Trace, frames: u32, player_cap: Option<u32>) -> Result<u64> {
     let caps: BTreeMap<u32, u32> = player_cap.into_iter().map(|cap| (PLAYER, cap)).collect();
     let setup = Setup { by: By::Tenant, caps, ..Setup::frames(frames) };
@@ -53,8 +53,8 @@ fn writer_misses(trace: &Trace, frames: u32, player_cap: Option<u32>) -> Result<
     Ok(outcome.counts[&u64::from(WRITER)].misses())
 }
 
-/// The misses of the writer and of the player, whose program is a ring: under LRU-SP with a cap, under
-/// FIFO2-SP as a privileged tenant, whose floor is its cap.
+/// The misses of the writer and of the player, whose program is `ring`. Under LRU-SP the player has a cap;
+/// under FIFO2-SP it is a privileged tenant, whose floor is its cap.
 fn misses_with_ring(trace: &Trace, frames: u32, allocation: Allocation) -> Result<[u64; 2]> {
     let share = BTreeMap::from([(PLAYER, PLAYER_FRAMES)]);
     let floors = if allocation == Allocation::Fifo2Sp { share.clone() } else { BTreeMap::new() };
@@ -92,8 +92,8 @@ pub(super) fn beside_a_writer(_: &Context) -> Result<Vec<Finding>> {
     ])
 }
 
-/// The player's ring as a program, beside a writer that comes back: each page of the film misses once, and
-/// the file stays where it is.
+/// The player with the program `ring`, beside a writer that writes its file twice: each page of the film
+/// misses once, and the writer's file stays resident.
 fn beside_ring(how: &str, allocation: Allocation) -> Result<Finding> {
     let beside = trace(2, true);
     let film = beside.accesses() - 2 * u64::from(FILE);
@@ -113,8 +113,8 @@ fn beside_ring(how: &str, allocation: Allocation) -> Result<Finding> {
     })
 }
 
-/// What is written once misses anyhow. A file that is written twice, and fits beside the player's frames,
-/// shows what the cap is for.
+/// A file that is written once misses at each page with a cap or without. A file that is written twice, and
+/// fits beside the player's frames, shows the effect of the cap.
 fn writer_that_comes_back() -> Result<Finding> {
     let frames = FILE + PLAYER_FRAMES;
     let (alone, beside) = (trace(2, false), trace(2, true));

@@ -19,11 +19,12 @@ const NEIGHBOUR: u32 = 0;
 const RUNAWAY: u32 = 1;
 const FRAMES: u32 = 500;
 const ACCESSES: u64 = 100_000;
-/// Reads of the neighbour in a round that is timed.
+/// Timed reads of the neighbour in a round beside each program.
 const READS: u64 = 50_000;
-/// The most that the neighbour's 99th percentile may be, beside a program that runs away.
+/// The greatest allowed ratio of the neighbour's 99th percentile beside a program that runs away to that
+/// beside a sound one.
 const P99_MOST: f64 = 1.1;
-/// Each tenant accesses as many pages as this, those with low numbers more often.
+/// Pages that each tenant accesses; those with low numbers are accessed more often.
 const PAGES: u64 = 600;
 
 /// Two tenants that draw pages at random, in turns.
@@ -37,7 +38,7 @@ fn trace(seed: u64) -> Trace {
     Trace::of("runaway", accesses)
 }
 
-/// A program that answers `answer`, with an event that never ends.
+/// The text of a program in which `event` never ends. Its event `replace` has the body `answer` otherwise.
 fn text(event: &str, answer: &str) -> String {
     let own = [
         ("initial", "", "ret"),
@@ -54,7 +55,7 @@ fn text(event: &str, answer: &str) -> String {
     format!("policy runaway {{\nqueue all\n{}}}\n", events.concat())
 }
 
-/// The counts of the neighbour and of the other tenant, and what its program did.
+/// The counts of the neighbour and of the other tenant, and what the other tenant's program did.
 fn play(
     trace: &Trace,
     allocation: Allocation,
@@ -99,6 +100,7 @@ pub(super) fn endless_events(context: &Context) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
+/// A row of E9, to be filled in.
 fn row() -> Finding {
     Finding {
         id: "E9",
@@ -110,11 +112,12 @@ fn row() -> Finding {
     }
 }
 
-/// Whether an event was ended for want of fuel.
+/// Whether an event ran out of fuel.
 fn ran_out(stats: Option<ProgramStats>) -> bool {
     stats.is_some_and(|stats| stats.out_of_fuel > 0)
 }
 
+/// How the program ended, in words.
 fn end(stats: Option<ProgramStats>) -> String {
     let Some(stats) = stats else { return "no program".to_owned() };
     match stats.unloaded {
@@ -123,7 +126,7 @@ fn end(stats: Option<ProgramStats>) -> String {
     }
 }
 
-/// `access` may not have a loop at all.
+/// The row of the event `access`, in which the verifier allows no loop.
 fn refused() -> Finding {
     let found = Program::parse(&text("access", "ret c"));
     Finding {
@@ -135,8 +138,8 @@ fn refused() -> Finding {
     }
 }
 
-/// There are mistakes only where the program overrules. A page that it rightly keeps is no miss that takes a
-/// frame of the neighbour, whose misses may thus be fewer.
+/// The row of the event `mistake`. Mistakes need a program that overrules. A page that it rightly keeps saves
+/// a miss that would take a frame of the neighbour, so the neighbour may have fewer misses.
 fn mistake(trace: &Trace) -> Result<Finding> {
     let newest = "peekt v, all ; isnil t, v ; jnz t, none ; ret v\nnone: ret c";
     let program = Program::parse(&text("mistake", newest))?;
@@ -157,8 +160,9 @@ fn mistake(trace: &Trace) -> Result<Finding> {
     })
 }
 
-/// What a neighbour waits for in a live pool. A program that runs away in each event of a kind is unloaded
-/// after a few; one that does so as seldom as is let pass goes on, and what that costs is told without a bar.
+/// Rows of the times of a neighbour's reads in a live pool. A program that runs out of fuel in each event of
+/// a kind is unloaded after a few; one that does so too seldom to be unloaded goes on, and its row has no
+/// bar.
 fn waits() -> Result<Vec<Finding>> {
     let folder = Temporary::folder().context("a folder for the file that is read")?;
     let path = folder.path().join("neighbour.pages");
@@ -193,8 +197,9 @@ fn waits() -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// A question for a miss of its own tenant comes with two more events, one for another's miss with one: so
-/// eight incidents are spread over more than 1,024 events.
+/// A program that runs out of fuel at each 80th question. A question for a miss of its own tenant comes with
+/// two more events, one for another tenant's miss with one more. So eight incidents are spread over more than
+/// 1,024 events, and the program is not unloaded.
 const SELDOM: &str = "policy seldom {
   int asked
   const one = 1

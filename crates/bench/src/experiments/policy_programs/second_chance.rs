@@ -1,5 +1,6 @@
-//! E8, beside the mixes: what it changes that Mach makes a page with a second chance active again, where the
-//! paper leaves it inactive. Of the mixes' programs only the tree reads pages again while they are in memory.
+//! E8, in addition to the mixes: how misses change if a page with a second chance becomes active again, as in
+//! Mach, instead of staying inactive, as in the paper. Of the mixes' programs only the tree reads pages again
+//! while they are in memory.
 
 use anyhow::Result;
 use bufpool_policies::Allocation;
@@ -16,7 +17,7 @@ use crate::trace::Trace;
 /// The mixes' programs.
 const STREAMS: [&str; 4] = ["tree", "nlj", "player", "writer"];
 
-/// Misses in these frames where such a page stays inactive, and where it becomes active.
+/// Misses in `frames` frames if a page with a second chance stays inactive, and if it becomes active.
 fn misses_of_both(trace: &Trace, frames: u32) -> Result<[u64; 2], SimError> {
     let of = |program: Program| {
         let setup = Setup { program: Some(program), ..Setup::frames(frames) };

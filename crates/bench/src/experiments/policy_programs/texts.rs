@@ -5,9 +5,9 @@ use bufpool_policies::program::Program;
 use crate::simulate::TenantProgram;
 use crate::trace::{Directive, Item};
 
-/// The levels that `levels.policy` tells apart, each by its last one.
+/// The groups of levels that have queues of their own in `levels.policy`, each by its last level.
 const LEVELS: [i64; 15] = [6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 22];
-/// The priority of the root under smart advice is that of level 1.
+/// The priority of level 1, the root, under smart advice; each deeper level has one less.
 const ROOT_PRIORITY: i64 = 22;
 
 pub(super) fn lru() -> Program {
@@ -30,7 +30,7 @@ pub(super) fn ring() -> Program {
     parsed(include_str!("../../../../../examples/programs/ring.policy"))
 }
 
-/// The tree's program with the levels that the smart advice of `items` names, in a file whose pages are
+/// The program `levels`, with the ends of levels sent to it that the smart advice of `items` names. Pages are
 /// numbered from `base` on.
 pub(super) fn levels(items: &[Item], base: u64) -> TenantProgram {
     let program = parsed(include_str!("../../../../../examples/programs/levels.policy"));
@@ -38,7 +38,7 @@ pub(super) fn levels(items: &[Item], base: u64) -> TenantProgram {
     TenantProgram { program, sent: sent.collect() }
 }
 
-/// The number of the first page below `level`.
+/// The number of the first page of a deeper level than `level`.
 fn level_end(items: &[Item], level: i64) -> i64 {
     let ends = items.iter().filter_map(|item| match item {
         Item::Directive(Directive::Priority { last, prio, .. }) => {

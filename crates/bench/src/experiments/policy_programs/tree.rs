@@ -1,4 +1,4 @@
-//! E5, E6: random lookups in a binary tree whose pages are kept by level.
+//! E5, E6: random lookups in a binary tree, with a policy that tells the levels of the tree apart.
 
 use anyhow::Result;
 use bufpool_policies::Allocation;
@@ -13,9 +13,10 @@ use crate::streams::{self, Advice};
 use crate::trace::{Item, Reference, Trace};
 
 const LOOKUPS: u64 = 100_000;
-/// Lookups that fill the memory. What is left of [`LOOKUPS`] stands for the rest of a million.
+/// Lookups that fill the memory. The rest of [`LOOKUPS`] stands for the rest of a million.
 const WARM_UP: u64 = 40_000;
-/// Time with level queues in hundredths of that without, by size: a million lookups, and a hundred thousand.
+/// Published time with level queues in per cent of that without, by size: of a million lookups, and of a
+/// hundred thousand.
 const PUBLISHED_MILLION: [f64; 4] = [91.32, 89.52, 86.30, 85.05];
 const PUBLISHED_HUNDRED_THOUSAND: [f64; 4] = [97.85, 98.08, 98.06, 98.49];
 
@@ -24,23 +25,23 @@ const LRU: Policy = Policy::OneLevel(PolicyKind::Lru);
 const ALLOCATIONS: [(&str, Allocation); 2] =
     [("FIFO2-SP", Allocation::Fifo2Sp), ("LRU-SP", Allocation::LruSp)];
 
-/// How nodes may lie in pages: a setting of the stream, and its meaning.
+/// Layouts of the nodes in pages: the setting of the stream, and its meaning.
 const LAYOUTS: [(&str, &str); 2] =
     [("breadth_first=0", "by insertion"), ("breadth_first=1", "breadth first")];
 
-/// Pages of the tree, behind which those of the data lie.
+/// Pages of the tree. Pages of data have higher numbers.
 const TREE_PAGES: u64 = 4096;
-/// The last level that has a queue of its own.
+/// The slot of the program with the end of the last level that does not share the queues of the data.
 const LAST_LEVEL: &str = "end22";
 
-/// Misses on pages of levels with a queue of their own, on other pages of the tree, and on data.
+/// Misses on pages of levels with queues apart from the data's, on other pages of the tree, and on data.
 type ByClass = [u64; 3];
 
-/// Misses of lookups, by size.
+/// Misses of lookups at each size.
 struct Misses {
-    /// Of the first [`WARM_UP`].
+    /// Of the first [`WARM_UP`] lookups.
     warm_up: Vec<ByClass>,
-    /// Of all.
+    /// Of all lookups.
     all: Vec<ByClass>,
 }
 
@@ -59,7 +60,7 @@ struct Traces {
 
 struct Lookups {
     plain: Traces,
-    /// With a priority for the pages of each level.
+    /// With directives that give the pages of each level a priority.
     directed: Traces,
     levels: TenantProgram,
     jobs: usize,
@@ -79,17 +80,17 @@ impl Lookups {
         Self { plain: traces(Advice::None), directed: traces(Advice::Smart), levels, jobs: context.jobs }
     }
 
-    /// Under a policy without programs.
+    /// Misses under a policy without programs.
     fn under(&self, policy: Policy) -> Result<Misses> {
         self.misses(&self.plain, policy, Setup::frames)
     }
 
-    /// With directives, each priority an LRU list.
+    /// Misses with directives under LRU-SP, where each priority level is an LRU list.
     fn by_priorities(&self) -> Result<Misses> {
         self.misses(&self.directed, Policy::TwoLevel(Allocation::LruSp), Setup::frames)
     }
 
-    /// With the tree's program.
+    /// Misses with the program `levels`.
     fn by_level(&self, allocation: Allocation) -> Result<Misses> {
         let programs = [(0, self.levels.clone())];
         self.misses(&self.plain, Policy::TwoLevel(allocation), |frames| Setup {
@@ -111,7 +112,8 @@ impl Lookups {
     }
 }
 
-/// An access whose site is the class of its page; levels with a queue of their own end at page `end`.
+/// The access with the class of its page as its site. Levels with queues apart from the data's end before
+/// page `end`.
 fn by_class(item: Item, end: u64) -> Item {
     let Item::Access(access) = item else { return item };
     let site = if access.block < end {
@@ -129,7 +131,7 @@ fn ratios(ours: &[ByClass], others: &[ByClass]) -> Vec<f64> {
     ours.iter().zip(others).map(|(ours, others)| all(ours) / all(others)).collect()
 }
 
-/// Which pages two sides miss at the size with this number.
+/// Which pages two policies miss at the size with index `at`, in words.
 fn where_missed(ours: &[ByClass], (opponent, others): (&str, &[ByClass]), at: usize) -> String {
     format!(
         "in {} frames {} misses on pages of levels to 22, of lower ones and of data, {opponent} has {}",
@@ -167,10 +169,10 @@ pub(super) fn a_million(context: &Context) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// Why levels gain nothing where pages of the tree are lost from the lowest queues.
+/// Why the program gains nothing where it misses more pages of the deepest levels than its opponent.
 const SHARED: &str = "levels below 22 share the queues of the data and leave by order of arrival, while LRU keeps \
                       them for their use";
-/// Why they gain nothing elsewhere.
+/// Why the program gains nothing elsewhere.
 const IN_MEMORY: &str = "the tree stays in memory under either, so that there is nothing to gain";
 
 /// The row of `who` against an opponent.

@@ -1,4 +1,5 @@
-//! An index scan whose tuples lie all over the table: disclosed, in batches made by hand, one by one.
+//! An index scan whose tuples lie all over the table: with disclosed reads, in batches of `read_many`, and
+//! with single reads.
 
 use std::time::Instant;
 
@@ -14,18 +15,19 @@ use crate::workload::{Answer, Database, Index, IndexTree, PAGE_BYTES, Table, Tup
 
 /// Pages of the table for each frame of the pool.
 const PAGES_PER_FRAME: u64 = 6;
-/// Frames of the pool at least.
+/// Fewest frames of the pool.
 const FRAMES_MIN: u64 = 64;
-/// Tuples of the relation for each one that is scanned.
+/// Tuples of the relation for each tuple that is scanned.
 const TUPLES_PER_KEY: u64 = 50;
 const HINTING: &str = "hinting";
-/// Scans that are timed up to their first row, a round.
+/// Scans of a round that are timed up to their first row.
 const FIRST_ROWS: u64 = 101;
 
-/// Scans by `unique1`, cold: batches have `batch` tuples.
+/// Scans by `unique1`, with neither index nor table in memory, and the time to the first row of a scan, with
+/// the index in memory. Batches have `batch` tuples.
 ///
 /// # Errors
-/// As the pool's; if the three do not find the same.
+/// As the pool's; if a scan does not find as many rows as it has keys.
 pub fn index_scans(database: &Database, batch: usize, seed: u64) -> Result<Vec<Comparison>> {
     database.build_table(Table::Large)?;
     database.build_index(Index::LargeUnique1)?;
@@ -109,12 +111,12 @@ impl Scans {
         })
     }
 
-    /// Empties the pool of the table.
+    /// Gives up all pages of the table in the pool.
     fn forget_table(&self) -> Result<()> {
         Ok(self.table.file().discard(0..self.table.pages())?)
     }
 
-    /// Tuples a second of a cold scan, always of the same keys.
+    /// Tuples a second of a scan with neither index nor table in memory, always of the same keys.
     fn rate(
         &self,
         tenant: &Tenant,
@@ -135,8 +137,8 @@ impl Scans {
         Ok(answer.rows as f64 / elapsed.as_secs_f64())
     }
 
-    /// Medians of the times from opening a scan to its first row, in microseconds, disclosed and by a single
-    /// read. The index is in memory, the table is not.
+    /// Medians of the times from opening a scan to its first row, in microseconds, with disclosed reads and
+    /// with a single read. The path to the first key is in memory, the table is not.
     fn first_rows(&self) -> Result<(f64, f64)> {
         let mut random = Random::new(self.seed);
         let (mut disclosed, mut single) = (Vec::new(), Vec::new());
@@ -157,7 +159,7 @@ impl Scans {
         Ok((Spread::of(disclosed).median, Spread::of(single).median))
     }
 
-    /// The time of `read`; what it returns is dropped later.
+    /// The time of `read` in microseconds, without the time to drop what it returns.
     fn first_row<T>(
         &self,
         first: u64,

@@ -1,4 +1,4 @@
-//! A block nested-loop join whose inner relation does not fit: disclosed as a loop, and not.
+//! A block nested-loop join whose inner relation does not fit in memory: with disclosed reads and without.
 
 use anyhow::Result;
 use bufpool::HintPolicy;

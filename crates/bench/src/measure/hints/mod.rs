@@ -1,4 +1,4 @@
-//! Disclosed reads: what they bring where they are right, and cost where they are wrong.
+//! Disclosed reads: what they gain where the lists are right, and what they cost where the lists are wrong.
 
 mod index_scan;
 mod join;

@@ -13,34 +13,34 @@ use crate::workload::{Database, PAGE_BYTES, Table};
 
 /// Pages of the file for each frame of the pool.
 const PAGES_PER_FRAME: u64 = 12;
-/// Frames of the pool at least.
+/// Fewest frames of the pool.
 const FRAMES_MIN: u64 = 64;
-/// Reads of each tenant for each frame.
+/// Reads of each tenant for each frame of the pool.
 const READS_PER_FRAME: u64 = 10;
-/// Reads after which the tenant says what comes.
+/// Reads after which the tenant extends its list by as many.
 const READS_PER_CALL: usize = 16;
-/// Frames that each tenant has for itself, which keeps them apart.
+/// Floor of each tenant in frames.
 const FLOOR_FRAMES: u32 = 16;
 
-/// What a list says of the reads that are made.
+/// How a tenant's list compares with the reads that it makes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum List {
-    /// There is none.
+    /// There is no list.
     None,
-    /// The reads themselves.
+    /// The list has the reads in their order.
     Right,
-    /// Pages that are never read.
+    /// The list has pages that are never read.
     Wrong,
-    /// Half of its pages are never read.
+    /// Half of the list's pages are never read.
     HalfWrong,
     /// One read in twenty has changed places with another.
     Shuffled,
-    /// The reads themselves, withdrawn half-way.
+    /// The list has the reads in their order, and is withdrawn half-way.
     Stopped,
 }
 
-/// Two tenants that read at random, each among as many pages as there are frames; one of them says what it
-/// will read.
+/// Two tenants that read at random, each among as many pages as there are frames. One of them discloses its
+/// reads, rightly or wrongly.
 ///
 /// # Errors
 /// As the pool's.
@@ -87,7 +87,7 @@ pub fn wrong_lists(database: &Database, seed: u64) -> Result<Vec<Comparison>> {
     ])
 }
 
-/// Seconds of each.
+/// Seconds that each tenant took.
 struct Elapsed {
     tenant: f64,
     neighbour: f64,
@@ -109,19 +109,20 @@ impl<'a> Readers<'a> {
         (self.frames * READS_PER_FRAME) as usize
     }
 
-    /// The pages that the tenant reads: some of the first, as many as there are frames.
+    /// The pages that the tenant reads, drawn from the file's first pages, of which there are as many as
+    /// frames.
     fn tenants_pages(&self) -> Vec<u64> {
         let mut random = Random::new(self.seed);
         (0..self.reads()).map(|_| random.below(self.frames)).collect()
     }
 
-    /// The pages that the neighbour reads: some of as many behind those.
+    /// The pages that the neighbour reads, drawn from as many pages after the tenant's.
     fn neighbours_pages(&self) -> Vec<u64> {
         let mut random = Random::new(!self.seed);
         (0..self.reads()).map(|_| self.frames + random.below(self.frames)).collect()
     }
 
-    /// What the tenant says it will read.
+    /// The pages on the tenant's list if it reads `pages`.
     fn list_of(&self, list: List, pages: &[u64]) -> Vec<u64> {
         let (mut named, mut random) = (pages.to_vec(), Random::new(self.seed ^ 1));
         let file_pages = self.database.table_pages(Table::Large);
@@ -153,14 +154,16 @@ impl<'a> Readers<'a> {
         }
         let pool = options.threads_max(4).open()?;
         let file = self.database.open_table(&pool, Table::Large)?.into_file();
-        // The guarantee to neighbours is that of LRU-SP without floors.
+        // LRU-SP guarantees that wrong advice costs a neighbour no miss; floors are no part of that
+        // guarantee.
         let floor = if deterministic { 0 } else { FLOOR_FRAMES };
         let tenant = |name: &str| pool.tenant(name).floor_frames(floor).open();
         let tenants = [tenant("hinting")?, tenant("neighbour")?];
         Ok((pool, file, tenants))
     }
 
-    /// Both read at the same time, the first to end going on until the other one ends.
+    /// Times both tenants, which read at the same time. The one that ends first goes on reading until the
+    /// other ends.
     fn beside(&self, list: List) -> Result<Elapsed> {
         let (pool, file, [tenant, neighbour]) = self.open(false)?;
         let (mine, others) = (self.tenants_pages(), self.neighbours_pages());
@@ -191,7 +194,7 @@ impl<'a> Readers<'a> {
         Ok(elapsed)
     }
 
-    /// Misses of the neighbour where the two take turns and nothing depends on time.
+    /// Misses of the neighbour in deterministic mode, where the two tenants read in turn.
     fn neighbours_misses(&self, list: List) -> Result<u64> {
         let (pool, file, [tenant, neighbour]) = self.open(true)?;
         let (mine, others) = (self.tenants_pages(), self.neighbours_pages());
@@ -219,7 +222,7 @@ fn read(tenant: &Tenant, file: &File, page: u64) -> Result<()> {
     Ok(())
 }
 
-/// Reads `pages`, and says what comes as `named` has it, always as far ahead.
+/// Reads `pages`, and discloses the pages `named`, always the same number of reads ahead.
 fn read_disclosed(tenant: &Tenant, file: &File, pages: &[u64], named: &[u64], list: List) -> Result<()> {
     if list == List::None {
         return pages.iter().try_for_each(|page| read(tenant, file, *page));

@@ -1,4 +1,5 @@
-//! What a hit costs at least: pages without a pool around them, and the words and locks that a pool adds.
+//! Lower bounds of the cost of a hit: pages in an array, without a pool, and with the words or the lock that
+//! any pool adds.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -6,10 +7,10 @@ use anyhow::Result;
 
 use super::{Contender, PAGE_BYTES, contents, first_word};
 
-/// Where advice about memory may begin.
+/// The alignment of memory that `madvise` takes.
 const SYSTEM_PAGE_BYTES: usize = 4096;
 
-/// An array of pages of `BYTES`, indexed directly: the floor.
+/// An array of pages of `BYTES` bytes, indexed directly: the lower bound.
 pub struct Array<const BYTES: usize = PAGE_BYTES> {
     pages: Vec<[u8; BYTES]>,
     huge: bool,
@@ -40,8 +41,8 @@ impl<const BYTES: usize> Contender for Array<BYTES> {
         if self.huge { "array-huge-pages".into() } else { "array".into() }
     }
 
-    // Callgrind counts functions by name. This one is generic, so it is compiled in the bench, and would be
-    // inlined there.
+    // The bench has callgrind count this function by its name. It is generic, so the compiler could inline it
+    // into the bench, where it would have no name.
     #[inline(never)]
     fn visit(&self, pages: &[u32]) -> Result<u64> {
         let mut sum = 0_u64;
@@ -52,16 +53,17 @@ impl<const BYTES: usize> Contender for Array<BYTES> {
     }
 }
 
-/// An array with a word for each page, and nothing else: what translation and latch cost any pool on this
-/// machine. A visit loads the page's word and finds the page by it; latched it adds a holder with
-/// one compare-and-swap and takes it away with one subtraction, otherwise it loads the word again.
+/// An array with a word for each page and nothing else: what translation and latch cost any pool on this
+/// machine. A visit loads the page's word and finds the page by it. If `latched`, it adds a holder to the
+/// word with one compare-and-swap and removes it with one subtraction; otherwise it loads the word again and
+/// checks that it has not changed.
 pub struct Words<'a> {
     array: &'a Array,
     words: Vec<AtomicU64>,
     latched: bool,
 }
 
-/// One holder in a word; below is the page's index.
+/// One holder in a word. The lower 32 bits are the page's index.
 const HOLDER: u64 = 1 << 32;
 
 impl<'a> Words<'a> {
@@ -105,11 +107,11 @@ impl Contender for Words<'_> {
     }
 }
 
-/// A reader-writer lock around one word, read again and again: what threads pay that meet at one lock.
+/// A reader-writer lock around one word, read at each visit: what threads pay that take the same lock.
 pub struct OneLock(parking_lot::RwLock<u64>);
 
 impl OneLock {
-    /// Around what page `number` holds.
+    /// A lock around the first word of page `number`.
     pub fn new(number: u32) -> Self {
         Self(parking_lot::RwLock::new(contents(number)))
     }

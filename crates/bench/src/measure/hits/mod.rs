@@ -1,8 +1,8 @@
-//! What a hit costs: one thread or a few read pages that are all in memory, each contender in its own way.
+//! What a hit costs: one thread or several read pages that are all in memory, each contender in its own way.
 //!
-//! A visit gets at a page, reads its first 8 bytes, and lets go. Pages are drawn from a Zipf distribution
-//! (0.99), drawn before the clock starts. Contenders take turns in rounds, so that what else the machine does
-//! falls on all of them, and each is told by the median of its rounds.
+//! A visit finds a page, reads its first 8 bytes, and releases it. Pages are drawn from a Zipf distribution
+//! (exponent 0.99) before the clock starts. Contenders take turns in rounds, so that other work on the
+//! machine slows all of them. A contender's result is the median of its rounds.
 
 mod floors;
 #[cfg(feature = "peers")]
@@ -22,7 +22,7 @@ use crate::machine::cpu_time::thread_cpu_time;
 use crate::random::{Random, Weighted};
 use crate::rounds::Spread;
 
-/// Bytes of a page where nothing else is said.
+/// Bytes of a page, unless a function takes another size.
 pub const PAGE_BYTES: usize = 4096;
 /// Exponent of the distribution.
 const ZIPF: f64 = 0.99;
@@ -32,7 +32,8 @@ pub trait Contender: Sync {
     /// Its name in tables.
     fn name(&self) -> String;
 
-    /// Visits `pages` in order; returns the sum of what it read, so that nothing is left out.
+    /// Visits `pages` in order. Returns the wrapping sum of the words read, so that the compiler keeps the
+    /// reads and the caller can check them.
     ///
     /// # Errors
     ///
@@ -50,12 +51,13 @@ impl<C: Contender + ?Sized> Contender for &C {
     }
 }
 
-/// What page `number` holds in its first 8 bytes.
+/// The first 8 bytes of page `number`, as a little-endian number.
 pub fn contents(number: u32) -> u64 {
     crate::random::mix(u64::from(number) + 1)
 }
 
-/// `visits` page numbers below `pages`; the popular ones are spread over the whole range.
+/// `visits` page numbers below `pages`, drawn from a Zipf distribution. Popular pages are spread over the
+/// whole range.
 pub fn zipf_visits(pages: u32, visits: usize, seed: u64) -> Vec<u32> {
     let mut random = Random::new(seed);
     let mut numbers: Vec<u32> = (0..pages).collect();
@@ -64,12 +66,12 @@ pub fn zipf_visits(pages: u32, visits: usize, seed: u64) -> Vec<u32> {
     (0..visits).map(|_| numbers[ranks.draw(&mut random) as usize]).collect()
 }
 
-/// One contender's times of a visit, in nanoseconds, a round each.
+/// One contender's processor time of a visit in each round, in nanoseconds.
 #[derive(Clone, Debug)]
 pub struct Times {
-    /// The contender.
+    /// The contender's name.
     pub name: String,
-    /// In the order of the rounds.
+    /// The times, in the order of the rounds.
     pub rounds_ns: Vec<f64>,
 }
 
@@ -89,13 +91,13 @@ impl Times {
         Spread::of(self.rounds_ns.iter().copied())
     }
 
-    /// The median over the rounds of this one's time over the other's in the same round.
+    /// The median over the rounds of the ratio of this contender's time to the other's in the same round.
     pub fn ratio_to(&self, other: &Times) -> f64 {
         Spread::of(self.rounds_ns.iter().zip(&other.rounds_ns).map(|(own, others)| own / others)).median
     }
 }
 
-/// Lets the contenders visit `visits` in turns, `rounds` times, after one round that does not count; with
+/// Lets the contenders visit `visits` in turns, `rounds` times, after one round that does not count. With
 /// several threads each makes all visits, beginning at another place.
 ///
 /// # Errors
@@ -126,7 +128,7 @@ pub fn take_turns(
     Ok(times)
 }
 
-/// Nanoseconds a visit, as each thread sees it.
+/// Processor time of a visit in nanoseconds, the mean over the threads.
 fn one_turn(contender: &dyn Contender, visits: &[u32], threads: usize, expected: u64) -> Result<f64> {
     let start = Barrier::new(threads);
     let turn = |thread: usize| -> Result<(f64, u64)> {
@@ -153,7 +155,11 @@ fn one_turn(contender: &dyn Contender, visits: &[u32], threads: usize, expected:
     Ok(sum_ns / threads as f64)
 }
 
-/// The first 8 bytes of a page.
+/// The first 8 bytes of a page, as a little-endian number.
+///
+/// # Panics
+///
+/// If the page is shorter.
 #[inline]
 pub fn first_word(page: &[u8]) -> u64 {
     u64::from_le_bytes(page[..8].try_into().expect("8 bytes"))

@@ -1,4 +1,5 @@
-//! What else keeps pages in memory: caches of whole pages behind `Arc`, and a database with pages of its own.
+//! Other programs that keep pages in memory: caches of whole pages behind `Arc`, and a database whose values
+//! are pages.
 
 use std::fs::File;
 use std::num::NonZeroUsize;
@@ -19,25 +20,24 @@ pub trait PageCache: Sync {
     /// Its name in tables.
     const NAME: &str;
 
-    /// An empty one for `pages` pages.
+    /// An empty cache for `pages` pages.
     fn new(pages: u32) -> Self;
 
-    /// The page, if it is there.
+    /// The page with this number, if the cache has it.
     fn get(&self, number: u32) -> Option<Page>;
 
-    /// Puts it there.
+    /// Puts a page into the cache, which may evict another.
     fn insert(&self, number: u32, page: Page);
 }
 
-/// A cache of the pages of a file, which is read where the cache has nothing; through the system's page
-/// cache.
+/// A cache of the pages of a file. A miss reads the page from the file, through the system's page cache.
 pub struct Cached<C> {
     cache: C,
     file: File,
 }
 
 impl<C: PageCache> Cached<C> {
-    /// Brings the first pages in, as many as `capacity`.
+    /// A cache for `capacity` pages, which holds the file's first ones.
     ///
     /// # Errors
     ///
@@ -119,7 +119,7 @@ impl PageCache for Moka {
     }
 }
 
-/// foyer, in memory.
+/// foyer's cache in memory.
 pub struct Foyer(foyer::Cache<u32, Page>);
 
 impl PageCache for Foyer {
@@ -162,11 +162,11 @@ impl PageCache for MutexLru {
 
 const TABLE: redb::TableDefinition<'_, u32, &[u8]> = redb::TableDefinition::new("pages");
 
-/// A database (redb) with the pages as values, read in one transaction a turn.
+/// A redb database with the pages as values. Each call of `visit` reads in one transaction.
 pub struct PageDb(redb::Database);
 
 impl PageDb {
-    /// Writes the pages into a database in `folder`, which keeps `cache_bytes` in memory.
+    /// Writes `pages` pages into a database in `folder`, which keeps `cache_bytes` bytes in memory.
     ///
     /// # Errors
     ///

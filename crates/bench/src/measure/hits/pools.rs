@@ -13,7 +13,7 @@ use crate::machine::temporary::Temporary;
 /// Pages that are brought in by one call.
 const READ_TOGETHER: usize = 256;
 
-/// A file of pages with their [`contents`], for pools to read. Removed in the end.
+/// A file of pages with their [`contents`], for pools to read. The file is removed when this is dropped.
 pub struct PoolPages {
     folder: Temporary<TempDir>,
     pages: u32,
@@ -40,31 +40,31 @@ impl PoolPages {
         Ok(made)
     }
 
-    /// How many there are.
+    /// The number of pages.
     pub fn pages(&self) -> u32 {
         self.pages
     }
 
-    /// Where they are.
+    /// The file's path.
     pub fn path(&self) -> PathBuf {
         self.folder.path().join("pages")
     }
 }
 
-/// What a pool is asked to do beside handing out pages.
+/// What a pool does at a hit beside handing out the page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PoolKind {
-    /// Everything: hits are noted, accesses told apart by call site, and drained into the default manager.
+    /// The default: hits are noted with their call site and passed on to the automatic manager.
     Default,
-    /// The same without call sites.
+    /// As `Default`, without call sites.
     Untagged,
-    /// Hits are noted and told apart by call site; no manager.
+    /// Hits are noted with their call site; no manager.
     Unmanaged,
-    /// The same, by a tenant whose policy is a program without an `access` event.
+    /// As `Unmanaged`, but the tenant's manager is a program without an `access` event.
     Program,
-    /// Hits are noted, nothing else.
+    /// Hits are noted without call sites; no manager.
     Plain,
-    /// Hits are not noted.
+    /// Hits are not noted; no manager.
     LogOff,
 }
 
@@ -126,13 +126,13 @@ impl OpenPool {
         Ok(Self { kind, file, tenant, pool })
     }
 
-    /// Hits noted one by one, of all hits.
+    /// The share of hits that were noted one by one, from 0 to 1.
     pub fn share_noted(&self) -> f64 {
         let stats = self.pool.stats();
         stats.hits_noted as f64 / stats.hits.max(1) as f64
     }
 
-    /// Bytes of metadata, of all bytes of pages.
+    /// Bytes of metadata as a share of the bytes of all frames.
     pub fn share_metadata(&self) -> f64 {
         let stats = self.pool.stats();
         let frames = u64::from(stats.frames + stats.reserve_frames);
@@ -140,7 +140,7 @@ impl OpenPool {
     }
 }
 
-/// Pages through shared latches.
+/// Visits through shared latches.
 pub struct Latched<'p>(pub &'p OpenPool);
 
 impl Contender for Latched<'_> {
@@ -159,7 +159,7 @@ impl Contender for Latched<'_> {
     }
 }
 
-/// Pages through guards that borrow nothing.
+/// Visits through owned guards, which borrow nothing.
 pub struct Owned<'p>(pub &'p OpenPool);
 
 impl Contender for Owned<'_> {
@@ -178,7 +178,7 @@ impl Contender for Owned<'_> {
     }
 }
 
-/// Pages without latches.
+/// Visits by optimistic reads, without latches.
 pub struct Optimistic<'p>(pub &'p OpenPool);
 
 impl Contender for Optimistic<'_> {

@@ -1,4 +1,4 @@
-//! Random reads with futures: what a task system makes of a pool, without a task system.
+//! Random reads with futures: how an asynchronous runtime uses a pool, without a runtime.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -8,10 +8,11 @@ use std::thread::Thread;
 use anyhow::Result;
 use bufpool::{File, ReadFuture, Tenant};
 
-/// Reads the first byte of each of `pages`, `depth` of them at a time, each the next as soon as it is done.
+/// Reads the first byte of each of `pages` with `depth` futures in flight. As soon as one is done, the next
+/// page is begun. Blocks the calling thread until all are read.
 ///
 /// # Errors
-/// The first that the pool reports; the other reads are given up then.
+/// The first error of the pool; the other reads are abandoned then.
 pub fn read(tenant: &Tenant, file: &File, pages: &[u64], depth: usize) -> Result<()> {
     let woken = Arc::new(Woken { reader: std::thread::current(), slots: Mutex::default() });
     let mut pages = pages.iter();
@@ -28,12 +29,12 @@ pub fn read(tenant: &Tenant, file: &File, pages: &[u64], depth: usize) -> Result
     while unfinished > 0 {
         std::mem::swap(&mut ready, &mut *woken.slots.lock().expect("no waker panics"));
         if ready.is_empty() {
-            // A wake-up that came before is not lost: the next park returns at once.
+            // A wake-up between the look above and here is not lost: `park` returns at once then.
             std::thread::park();
         }
         for number in ready.drain(..) {
             let slot = &mut slots[number];
-            // A page may be there at once, and then the next is begun.
+            // A page may be resident, and then the next one is begun at once.
             while let Some(future) = &mut slot.future {
                 match Pin::new(future).poll(&mut Context::from_waker(&slot.waker)) {
                     Poll::Pending => break,
@@ -48,7 +49,7 @@ pub fn read(tenant: &Tenant, file: &File, pages: &[u64], depth: usize) -> Result
 }
 
 struct Slot {
-    /// None once there are no more pages.
+    /// `None` once there are no more pages.
     future: Option<ReadFuture>,
     waker: Waker,
 }
@@ -91,7 +92,7 @@ mod tests {
             read(&pool.default_tenant(), &file, &pages, depth).unwrap();
             let stats = pool.stats();
             assert_eq!((stats.accesses, stats.misses, stats.reads), (256, 256, 256), "depth {depth}");
-            // Now they are there at once.
+            // All pages are resident now.
             read(&pool.default_tenant(), &file, &pages, depth).unwrap();
             assert_eq!(pool.stats().hits, 256, "depth {depth}");
             assert!(read(&pool.default_tenant(), &file, &[3, 256], depth).is_err(), "beyond the end");

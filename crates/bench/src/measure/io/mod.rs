@@ -1,9 +1,9 @@
-//! Random reads of 4 KiB pages: through a pool in which none is resident, and by a bare loop on the same
-//! file.
+//! Random reads of 4 KiB pages: through a pool in which hardly any page to be read is resident, and by a bare
+//! loop on the same file.
 //!
-//! Both walk one random order of all pages, each from where the other stopped, so a page comes back only
-//! after all others, and what the pool's manager kept of the round before are its only hits. They do not
-//! count as operations.
+//! Both follow one random order of all pages, each from where the other stopped, so a page is read again only
+//! after all others. The only hits of the pool are pages that a manager kept for so long; they do not count
+//! as operations.
 
 pub mod futures;
 
@@ -18,16 +18,16 @@ use crate::machine::cpu_time::cpu_time;
 use crate::machine::data_file::{self, PAGE_BYTES};
 use crate::random::Permutation;
 
-/// Frames of the pool, at least.
+/// Fewest frames of the pool.
 const FRAMES_MIN: u32 = 1 << 10;
 
 /// How the pool is asked for pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Asking {
-    /// In lists of this number of pages, of which the pool keeps as many in flight as the depth says; at the
-    /// end of a list the device runs empty. At depth 1, page by page.
+    /// In lists of this number of pages, of which the pool keeps `depth` in flight; at the end of a list the
+    /// device runs out of reads. At depth 1, page by page.
     Lists(u32),
-    /// With as many futures as the depth says.
+    /// With `depth` futures.
     Futures,
 }
 
@@ -49,7 +49,7 @@ impl RandomReads {
     /// operations in flight. The reading tenant has `manager`, or none.
     ///
     /// # Errors
-    /// As the pool's; if the file is too small for misses only.
+    /// As the pool's; if the file has less than four times as many pages as the pool has frames.
     pub fn new(
         path: &Path,
         depth: u32,
@@ -103,7 +103,7 @@ impl RandomReads {
     /// Reads `count` pages through the pool.
     ///
     /// # Errors
-    /// As the pool's; if not nearly all accesses were misses.
+    /// As the pool's; if fewer than nine accesses in ten were reads of the file.
     pub fn pool_misses(&mut self, count: u64) -> Result<LoopTime> {
         let pages: Vec<u64> = self.next_pages(count).collect();
         let before = self.pool.stats().reads;

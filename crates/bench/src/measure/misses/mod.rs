@@ -1,9 +1,9 @@
-//! What a miss costs without a device: threads read pages of a source in memory, so that the pool is what is
-//! measured, beside other caches that copy a page from memory, and beside two pools that have nothing in
-//! common.
+//! What a miss costs without a device. Threads read pages of a source in memory, so that the pool itself is
+//! measured: against two pools that share nothing, and against other caches that copy a page from memory.
 //!
-//! A visit reads the first 8 bytes of a page. Some visits are to a few hot pages, which stay; the others go
-//! through the rest in random order, in which no page comes again before all others have.
+//! A visit reads the first 8 bytes of a page. Some visits are to a few hot pages, which stay resident. The
+//! others are to the rest of the pages in a random order, in which each page comes once before any comes
+//! again.
 
 mod model;
 #[cfg(feature = "peers")]
@@ -36,15 +36,15 @@ pub trait Contender: Sync {
     /// Its name in tables.
     fn name(&self) -> String;
 
-    /// Visits `pages` in order, as a thread with this number; returns the sum of the first words, and how
-    /// often a page was not there, unless [`counts`](Self::counts) tells.
+    /// Visits `pages` in order, as the thread with number `thread`. Returns the wrapping sum of the first
+    /// words, and the number of misses, or 0 if [`counts`](Self::counts) has them.
     ///
     /// # Errors
     ///
     /// If a page cannot be read.
     fn visit(&self, thread: usize, pages: &[u32]) -> Result<(u64, u64)>;
 
-    /// What it counts of itself.
+    /// What the contender has counted since it was made; `None` if it counts nothing.
     fn counts(&self) -> Option<Counts>;
 }
 
@@ -53,14 +53,14 @@ pub trait Contender: Sync {
 pub struct Counts {
     /// Misses.
     pub misses: u64,
-    /// Nanoseconds under the policy lock.
+    /// Nanoseconds under the policy lock, estimated from some of its holds.
     pub held_ns: u64,
 }
 
 /// Pages that threads visit, a list for each.
 pub struct Visits {
     of_threads: Vec<Vec<u32>>,
-    /// Of the first words of all.
+    /// The wrapping sum of the first words of all visited pages.
     sum: u64,
 }
 
@@ -69,24 +69,24 @@ pub struct Drawing {
     random: Random,
     order: Permutation,
     next: u64,
-    /// The pages from 0 on that are visited again and again.
+    /// The number of hot pages, which are the first ones.
     hot: u32,
 }
 
 impl Drawing {
-    /// With `hot` pages that are visited again and again.
+    /// Draws visits to `hot` pages that are visited again and again, and to the others.
     ///
     /// # Panics
     ///
-    /// Unless there are more than `hot` pages.
+    /// If `hot` is 0 or not less than [`PAGES`].
     pub fn new(hot: u32, seed: u64) -> Self {
         assert!((1..PAGES).contains(&hot));
         let order = Permutation::new(u64::from(PAGES - hot), seed);
         Self { random: Random::new(seed), order, next: 0, hot }
     }
 
-    /// Visits of `threads` threads, of which `misses` in all are to pages that were not visited for long, and
-    /// `hit_percent` of a hundred to others.
+    /// Visits of `threads` threads. Each thread has `misses / threads` visits to pages that were not visited
+    /// for long; about `hit_percent` per cent of all visits, below 100, are to hot pages.
     pub fn draw(&mut self, threads: usize, misses: usize, hit_percent: u32) -> Visits {
         let cold_share = f64::from(100 - hit_percent) / 100.0;
         let of_threads: Vec<Vec<u32>> = (0..threads)
@@ -121,11 +121,11 @@ pub struct Turn {
     pub cpu: Duration,
     /// Visits.
     pub visits: u64,
-    /// Pages that were not there.
+    /// Visits that missed.
     pub misses: u64,
-    /// Times that a thread went to sleep.
+    /// Times that a thread went to sleep (voluntary context switches).
     pub parks: u64,
-    /// Nanoseconds under the policy lock, of a pool.
+    /// Nanoseconds under the policy lock; `None` for a contender that is no pool.
     pub held_ns: Option<u64>,
 }
 
@@ -135,7 +135,7 @@ impl Turn {
         self.misses as f64 / self.elapsed.as_secs_f64()
     }
 
-    /// Processor time a miss, in nanoseconds; that of the hits between them included.
+    /// Processor time a miss in nanoseconds, that of the hits included.
     pub fn cpu_ns(&self) -> f64 {
         self.cpu.as_nanos() as f64 / self.misses.max(1) as f64
     }
@@ -150,13 +150,13 @@ impl Turn {
         self.held_ns.map(|ns| ns as f64 / self.misses.max(1) as f64)
     }
 
-    /// Visits that found their page, of all.
+    /// The share of visits that hit, from 0 to 1.
     pub fn hit_ratio(&self) -> f64 {
         1.0 - self.misses as f64 / self.visits.max(1) as f64
     }
 }
 
-/// What one thread found.
+/// What one thread measured.
 struct Part {
     began: Instant,
     ended: Instant,
@@ -166,7 +166,7 @@ struct Part {
     parks: u64,
 }
 
-/// Lets the contender make the visits.
+/// Lets the contender make the visits, on as many threads as there are lists.
 ///
 /// # Errors
 ///

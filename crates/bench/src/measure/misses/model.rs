@@ -1,32 +1,35 @@
-//! What misses a second to expect of more threads than a machine has: a closed queueing network.
+//! Predicts misses a second on machines with more processors, with a closed queueing network.
 //!
-//! A thread that misses visits the policy lock, where one is served at a time, and a drive, and is *away*
-//! for the rest of the miss, which others do not lengthen. Service times are taken to be exponential, which
-//! those under a lock are not: real queues at a station that is busy part of the time are shorter.
+//! A miss visits *stations*, each of which serves one miss at a time: the policy lock, and drives if there
+//! are any. For the rest of its time it is *away*; other misses do not lengthen that time. Service times are
+//! taken to be exponential. Those under a lock are not, and real queues at a station that is busy part of the
+//! time are shorter.
 //!
 //! Papers: Muntz, Wong, "Asymptotic Properties of Closed Queueing Network Models", Princeton Conference on
 //! Information Sciences and Systems '74, for the bounds; Reiser, Lavenberg, "Mean-Value Analysis of Closed
 //! Multichain Queuing Networks", JACM 27 (1980).
 
-/// Threads that miss, each one miss at a time.
+/// A closed network of threads, each of which makes one miss at a time.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Network {
     /// Nanoseconds of a miss outside of all stations.
     pub away_ns: f64,
-    /// Nanoseconds of a miss at each station, without waiting: the lock, and each drive's share.
+    /// Nanoseconds of a miss at each station, without waiting. A station that serves a share of the misses
+    /// has that share of its service time.
     pub stations_ns: Vec<f64>,
 }
 
 impl Network {
-    /// A miss that takes `elapsed_ns` by one thread alone, of which `held_ns` are under the lock; no drives.
+    /// The network of a miss that takes one thread alone `elapsed_ns`, of which `held_ns` are under the lock.
+    /// The lock is the only station.
     pub fn of_lock(elapsed_ns: f64, held_ns: f64) -> Self {
-        // The time under the lock is estimated from few holds.
+        // The time under the lock is an estimate, and may exceed the whole.
         let held_ns = held_ns.min(elapsed_ns);
         Self { away_ns: elapsed_ns - held_ns, stations_ns: vec![held_ns] }
     }
 
-    /// With what is away from the lock done by `processors`, to each of which misses go alike: for more
-    /// misses in flight than processors.
+    /// The network in which the time away is spent at `processors` more stations, each of which serves an
+    /// equal share of the misses: for more misses in flight than processors.
     #[must_use]
     pub fn on_processors(mut self, processors: usize) -> Self {
         let share_ns = std::mem::take(&mut self.away_ns) / processors as f64;
@@ -34,8 +37,8 @@ impl Network {
         self
     }
 
-    /// With `drives` besides, each of which does `reads_per_s` at most and one read by itself in
-    /// `latency_ns`. A read goes to each alike.
+    /// The network with `drives` more stations, each of which makes at most `reads_per_s` reads a second and
+    /// serves an equal share of the misses. A read without waiting takes `latency_ns`.
     #[must_use]
     pub fn with_drives(mut self, drives: usize, reads_per_s: f64, latency_ns: f64) -> Self {
         let service_ns = 1e9 / reads_per_s;
@@ -44,7 +47,8 @@ impl Network {
         self
     }
 
-    /// With the lock, which is the first station, in `parts` that misses go to alike.
+    /// The network in which the first station, the lock, is replaced by `parts` locks, each of which serves
+    /// an equal share of the misses.
     #[must_use]
     pub fn with_lock_in_parts(mut self, parts: usize) -> Self {
         let held_ns = self.stations_ns.remove(0);
@@ -52,9 +56,8 @@ impl Network {
         self
     }
 
-    /// Misses a second of `threads` that each have a processor, by mean value analysis: a thread that comes
-    /// to a station finds there what is there on average with one thread less. Costs a step for each thread
-    /// and station.
+    /// Misses a second of `threads` threads, by mean value analysis: a thread that arrives at a station finds
+    /// the queue that is there on average with one thread less. Costs a step for each thread and station.
     pub fn misses_per_s(&self, threads: u32) -> f64 {
         let mut queues = vec![0.0; self.stations_ns.len()];
         let mut per_ns = 0.0;
@@ -71,7 +74,8 @@ impl Network {
         per_ns * 1e9
     }
 
-    /// What no schedule of `threads` exceeds: either nobody ever waits, or the busiest station never rests.
+    /// An upper bound of misses a second of `threads` threads: no thread ever waits, or the busiest station
+    /// is never idle.
     pub fn bound_per_s(&self, threads: u32) -> f64 {
         let alone = self.away_ns + self.stations_ns.iter().sum::<f64>();
         let busiest = self.stations_ns.iter().copied().fold(0.0, f64::max);
@@ -87,7 +91,8 @@ mod tests {
         assert!((a / b - 1.0).abs() < 1e-9, "{a} is not {b}");
     }
 
-    /// The machine repairman's model by its states: so many threads are at the lock.
+    /// Misses a second by the states of the machine repairman's model, which are the numbers of threads at
+    /// the lock.
     fn by_states(away_ns: f64, held_ns: f64, threads: u32) -> f64 {
         let weights = (0..threads).scan(1.0, |weight, waiting| {
             *weight *= f64::from(threads - waiting) * held_ns / away_ns;
@@ -111,7 +116,7 @@ mod tests {
 
     #[test]
     fn stations_alike_share_what_there_is() {
-        // Without a delay, n threads at m stations alike are n / (n + m - 1) of what the stations could do.
+        // Without a delay, n threads at m equal stations reach n / (n + m - 1) of the stations' capacity.
         let network = Network { away_ns: 0.0, stations_ns: vec![1e3; 3] };
         for threads in [1, 2, 5, 20] {
             let n = f64::from(threads);

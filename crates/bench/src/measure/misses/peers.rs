@@ -15,7 +15,7 @@ pub struct CachedMemory<C> {
 }
 
 impl<C: PageCache> CachedMemory<C> {
-    /// An empty one for `capacity` pages.
+    /// An empty cache for `capacity` pages, in front of `pages`.
     pub fn new(pages: &Arc<MemoryPages>, capacity: u32) -> Self {
         Self { cache: C::new(capacity), pages: Arc::clone(pages) }
     }

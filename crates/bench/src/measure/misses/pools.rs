@@ -12,7 +12,7 @@ use crate::workload::Scheme;
 /// Threads that a pool is made for.
 const THREADS_MAX: u32 = 64;
 
-/// What the name of two pools ends in.
+/// The end of the names of pairs of pools.
 pub const TWO_POOLS: &str = "-two-pools";
 
 /// Pools under a scheme.
@@ -36,7 +36,7 @@ impl Pools {
         Ok(Self { name: scheme.name.to_owned(), pools: vec![OnePool::new(scheme, pages, frames)?] })
     }
 
-    /// Two pools of half as many frames, of which the threads use one or the other.
+    /// Two pools of half as many frames each. Threads with even numbers use the first, the others the second.
     ///
     /// # Errors
     /// As the pool's.

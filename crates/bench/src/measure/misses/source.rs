@@ -6,11 +6,10 @@ use bufpool::source::{Capabilities, FileIdentity, ReadRequest, Source};
 
 use super::{PAGE_BYTES, contents};
 
-/// Pages that differ in memory; those of a higher number have the bytes of one of them behind their first
-/// word.
+/// Pages kept in memory. A page with a higher number has the bytes of one of these after its first word.
 const PAGES_IN_MEMORY: usize = 1 << 13;
 
-/// Pages of which each begins with what [`contents`] says.
+/// Pages, each of which begins with its [`contents`].
 #[derive(Debug)]
 pub struct MemoryPages {
     bytes: Vec<u8>,
@@ -18,18 +17,18 @@ pub struct MemoryPages {
 }
 
 impl MemoryPages {
-    /// That many pages, in 32 MiB.
+    /// `pages` pages. Allocates 32 MiB, whatever their number.
     pub fn new(pages: u32) -> Self {
         let bytes = (0..PAGES_IN_MEMORY * PAGE_BYTES).map(|at| at as u8).collect();
         Self { bytes, pages }
     }
 
-    /// How many there are.
+    /// The number of pages.
     pub fn pages(&self) -> u32 {
         self.pages
     }
 
-    /// Copies a page to `into`, which has the bytes of one.
+    /// Copies page `number` to `into`, which has [`PAGE_BYTES`] bytes.
     pub fn copy(&self, number: u32, into: &mut [u8]) {
         let at = number as usize % PAGES_IN_MEMORY * PAGE_BYTES;
         into.copy_from_slice(&self.bytes[at..at + PAGE_BYTES]);
@@ -37,7 +36,7 @@ impl MemoryPages {
     }
 }
 
-/// A share of the pages, as a pool reads them.
+/// The pages as a source of a pool. Pools may share them.
 #[derive(Debug)]
 pub struct Shared(pub std::sync::Arc<MemoryPages>);
 

@@ -1,5 +1,5 @@
-//! Who could be asked which page to give up, and what the answer costs: a program, the kernel, another
-//! thread, another process.
+//! What it costs to ask a policy program, the kernel, another thread or another process which page to give
+//! up.
 
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -14,23 +14,23 @@ use bufpool_policies::{Access, Block, ContextId, FileId, FrameId, Manager, PageI
 use super::{FRAMES, Twin};
 use crate::rounds::{self, Spread};
 
-/// Bytes of a question and of an answer that leave the process.
+/// Bytes of a question to another process, and of its answer.
 const MESSAGE_BYTES: usize = 32;
 
-/// Somebody who answers, in nanoseconds an answer.
+/// One that can be asked, and what its answer takes.
 #[derive(Clone, Debug)]
 pub struct Crossing {
-    /// Who.
+    /// Its name.
     pub name: &'static str,
     /// Nanoseconds from question to answer.
     pub ns: Spread,
 }
 
-/// A program that is asked without a pool around it: the question, and the events of the page that leaves
-/// and of the one that comes in.
+/// A program that is asked without a pool around it. A replacement is the question, the event of the page
+/// that leaves and the event of the page that comes in.
 pub struct Answers {
     manager: ProgramManager,
-    /// Per frame.
+    /// Per frame: its page.
     pages: Vec<PageId>,
     next: u64,
 }
@@ -52,7 +52,7 @@ impl Answers {
         answers
     }
 
-    /// `count` replacements.
+    /// Makes `count` replacements.
     #[inline(never)]
     pub fn run(&mut self, count: u64) {
         for _ in 0..count {
@@ -160,12 +160,12 @@ fn system_calls(count: u64) {
     }
 }
 
-/// A program's replacement (of the first of [`Twin::all`]), a system call that does nothing, a thread and
-/// back through channels, a process and back through pipes: `count` of each of the last two a round, and a
-/// hundred times as many of the first two.
+/// Compares a replacement by the program of the first of [`Twin::all`], a system call that does nothing, a
+/// question to a thread and back through channels, and one to a process and back through pipes. A round has
+/// `count` of each of the last two, and a hundred times as many of each of the first two.
 ///
 /// # Errors
-/// If no thread or process can be started.
+/// If no process can be started, or a channel or pipe breaks.
 pub fn compare_crossings(count: u64) -> Result<[Crossing; 4]> {
     let (twin, quick) = (&Twin::all()[0], 100 * count);
     let mut answers = Answers::new(twin);
@@ -191,7 +191,7 @@ pub fn compare_crossings(count: u64) -> Result<[Crossing; 4]> {
     }))
 }
 
-/// Of each of the `count` that `run` makes.
+/// Nanoseconds of each of the `count` questions that `run` asks.
 fn nanoseconds(count: u64, run: impl FnOnce() -> Result<()>) -> Result<f64> {
     let start = Instant::now();
     run()?;

@@ -1,6 +1,6 @@
-//! Faults one after the other: each page is read for the first time, or was given up long ago.
+//! Faults one after the other: each access is to a page that was never read, or was given up long ago.
 //!
-//! S3-FIFO keeps the pages that filled its frames for good, so these are not read again.
+//! S3-FIFO never gives up the pages that filled its frames, so these are not read again.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,12 +19,13 @@ use crate::trace::{Directive, Item, Reference, Trace};
 
 /// Pages that are read again and again: 40 MB, as published.
 const PAGES: u64 = 10_240;
-/// Frames of the pool and of the directory: so few that no page comes back before it is forgotten.
+/// Frames of the pool and of the directory: so few that no page is read again before a policy has forgotten
+/// it.
 pub const FRAMES: u32 = 1 << 10;
-/// Pages of the file, which those begin with that fill the frames.
+/// Pages of the file: those that fill the frames, and then those that are read again and again.
 pub const FILE_PAGES: u64 = FRAMES as u64 + PAGES;
 
-/// The page of the fault with this number.
+/// The page of fault number `fault`.
 fn page_of(fault: u64) -> u64 {
     u64::from(FRAMES) + fault % PAGES
 }
@@ -37,7 +38,7 @@ pub fn build_file(path: &Path, direct: Direct) -> Result<()> {
     data_file::build(path, FILE_PAGES, direct)
 }
 
-/// A pool without a free frame, whose reader goes round a file that it cannot keep.
+/// A pool without a free frame, whose reader reads a file that does not fit, again and again.
 pub struct Faults {
     pool: Pool,
     tenant: Tenant,
@@ -46,8 +47,8 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// One reader, whose pages `side` of the twin gives up. Without direct I/O the file's pages are in the
-    /// system's cache, and a read is a system call that copies one.
+    /// A pool with one reader, for which `side` of the twin chooses victims; its frames are full. Without
+    /// direct I/O the file's pages are in the system's cache, and a read is a system call that copies one.
     ///
     /// # Errors
     /// As the pool's.
@@ -79,7 +80,7 @@ impl Faults {
     /// Makes the next `count` faults.
     ///
     /// # Errors
-    /// As the pool's; if a page was in memory.
+    /// As the pool's; if an access was a hit.
     #[inline(never)]
     pub fn run(&mut self, count: u64) -> Result<LoopTime> {
         let before = self.pool.stats().reads;
@@ -95,7 +96,7 @@ impl Faults {
     }
 }
 
-/// The same accesses to a directory alone.
+/// The same accesses to a directory without a pool.
 pub struct Replacements {
     trace: Trace,
     setup: Setup,
@@ -103,7 +104,7 @@ pub struct Replacements {
 }
 
 impl Replacements {
-    /// `count` accesses, each to the next page, behind those that fill the frames.
+    /// Accesses that fill the frames, and then `count` accesses, each to the next page.
     pub fn new(twin: &Twin, side: Side, count: u64) -> Self {
         let policy = Directive::Policy { tenant: 0, prio: 0, policy: twin.native };
         let directive = (side == Side::Native).then_some(Item::Directive(policy));
@@ -119,7 +120,7 @@ impl Replacements {
     /// Nanoseconds an access.
     ///
     /// # Errors
-    /// As the simulator's; if a page was in memory.
+    /// As the simulator's; if an access was a hit.
     pub fn run(&self) -> Result<f64> {
         let outcome = simulate(&self.trace, Policy::TwoLevel(Allocation::LruSp), &self.setup, None)?;
         let accesses = self.count + u64::from(FRAMES);

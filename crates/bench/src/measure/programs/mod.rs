@@ -1,8 +1,8 @@
-//! What a policy program costs a replacement, against the same policy in Rust, and against asking somebody
-//! who is not in the process.
+//! What a replacement by a policy program costs, against the same policy in Rust, and against asking the
+//! kernel, another thread or another process.
 //!
-//! Both sides give up the same pages, and the native side is measured twice, which shows how much of a
-//! difference is the machine.
+//! The program and the policy in Rust give up the same pages. The policy in Rust is measured twice in each
+//! round; the difference of the two shows how exact the measurement is.
 
 mod crossings;
 mod faults;
@@ -21,29 +21,29 @@ pub use crossings::{Answers, Crossing, compare_crossings};
 pub use faults::{FILE_PAGES, FRAMES, Faults, Replacements, build_file};
 pub use neighbour::{Beside, compare_neighbours};
 
-/// A policy that is there twice: in Rust and as a program.
+/// A policy in both forms: in Rust and as a program.
 #[derive(Clone, Debug)]
 pub struct Twin {
-    /// In Rust.
+    /// The policy in Rust.
     pub native: PolicyKind,
-    /// The same as a program.
+    /// The program that decides the same.
     pub program: Program,
 }
 
-/// What decides.
+/// Which form of a twin chooses victims.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
-    /// The policy of the tenant's priority level.
+    /// The policy in Rust, as that of the tenant's priority level 0.
     Native,
     /// The program as the tenant's manager.
     Program,
 }
 
 impl Twin {
-    /// Those that are measured: FIFO2, and S3-FIFO as one that remembers what it gave up.
+    /// The twins that are measured: FIFO2, and S3-FIFO, which also remembers pages that it gave up.
     ///
     /// # Panics
-    /// If the examples are no programs.
+    /// If a text in `examples/programs` is no program.
     pub fn all() -> [Self; 2] {
         let twin =
             |native, text| Self { native, program: Program::parse(text).expect("the examples are programs") };
@@ -54,37 +54,38 @@ impl Twin {
     }
 }
 
-/// A twin's two sides over some rounds.
+/// A twin's two sides over the rounds.
 #[derive(Clone, Debug)]
 pub struct Compared {
-    /// The policy.
+    /// The policy's name.
     pub name: &'static str,
     /// Nanoseconds a fault, decided by the policy in Rust.
     pub native_ns: Spread,
     /// Nanoseconds a fault, decided by the program.
     pub program_ns: Spread,
-    /// The program's time over the other's in the same round.
+    /// The program's time, divided by the mean of the two of the policy in Rust in the same round.
     pub ratio: Spread,
-    /// The program's nanoseconds beyond the other's in the same round.
+    /// The program's nanoseconds less the mean of the two of the policy in Rust in the same round.
     pub more_ns: Spread,
-    /// The native side over itself in the same round.
+    /// The second time of the policy in Rust, divided by its first in the same round.
     pub noise: Spread,
 }
 
-/// What is timed.
+/// The clock that faults are timed by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Clock {
-    /// Processor time of the process: where nothing is waited for.
+    /// Processor time of the process, for faults that wait for nothing.
     Processor,
     /// Elapsed time.
     Elapsed,
 }
 
-/// Turns that each side takes in a round with I/O: a device's latency drifts by more, from one round to the
-/// next, than a program costs.
+/// Turns that each side takes in a round with I/O. Turns are short because a device's latency drifts from one
+/// round to the next by more than a program costs.
 const TURNS_WITH_IO: u32 = 80;
 
-/// Faults of a pool on the file of [`build_file`] at `path`, `count` in each round of each side.
+/// Compares faults of a pool on the file of [`build_file`] at `path`. In each round either side has about
+/// `count` faults; the policy in Rust has them twice.
 ///
 /// # Errors
 /// As the pool's.
@@ -105,7 +106,8 @@ pub fn compare_faults(path: &Path, direct: Direct, clock: Clock, count: u64) -> 
         .collect()
 }
 
-/// Replacements of the directory alone, `count` in each round of each side.
+/// Compares replacements of the directory alone. In each round either side has `count` replacements; the
+/// policy in Rust has them twice.
 ///
 /// # Errors
 /// As the simulator's.
@@ -119,8 +121,8 @@ pub fn compare_replacements(count: u64) -> Result<Vec<Compared>> {
         .collect()
 }
 
-/// Alternating rounds: native, program, native again, as often as `turns` says. A round's figure is the mean
-/// of its turns.
+/// Makes alternating rounds of `turns` turns each: the policy in Rust, the program, the policy in Rust again.
+/// A round's figure is the mean of its turns.
 fn compare(twin: &Twin, turns: u32, mut nanoseconds: impl FnMut(Side) -> Result<f64>) -> Result<Compared> {
     let rounds = rounds::alternate(twin.native.name(), || {
         let mut mean = [0.0; 3];

@@ -1,4 +1,4 @@
-//! How long a tenant waits beside another one whose program takes its time: the program runs under the
+//! How long a tenant's reads take beside a tenant whose program runs for long. The program runs under the
 //! policy lock, which the neighbour's misses need as well.
 
 use std::path::Path;
@@ -18,23 +18,24 @@ use crate::rounds::{self, Spread};
 /// Pages of each tenant: twice as many as there are frames, so that both miss.
 const PAGES: u64 = 2 * FRAMES as u64;
 
-/// A neighbour beside two programs.
+/// A neighbour's reads beside a tenant with one program, and beside one with another.
 #[derive(Clone, Debug)]
 pub struct Beside {
-    /// The 99th percentile of the neighbour's reads in nanoseconds, beside the sound program.
+    /// The 99th percentile of the time of the neighbour's reads in nanoseconds, beside the sound program.
     pub sound_ns: Spread,
-    /// The same beside the other one.
+    /// The same beside the other program.
     pub other_ns: Spread,
-    /// The latter over the former in the same round.
+    /// The time beside the other program, divided by the mean of the two beside the sound one in the same
+    /// round.
     pub ratio: Spread,
-    /// The sound one over itself in the same round.
+    /// The second time beside the sound program, divided by the first in the same round.
     pub noise: Spread,
     /// What the other program did in the last round.
     pub stats: Option<ProgramStats>,
 }
 
-/// Reads `reads` pages a round beside a tenant on another thread that misses all the time: under `sound`,
-/// under `other`, and under `sound` again. The pages are those of
+/// Times `reads` reads beside a tenant on another thread that misses all the time, three times a round: while
+/// that tenant's program is `sound`, `other`, and `sound` again. The pages are those of
 /// [`build_file`](super::build_file) at `path`, in the system's cache.
 ///
 /// # Errors

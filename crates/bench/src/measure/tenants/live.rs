@@ -10,9 +10,9 @@ use bufpool::{File, FileOptions, ManagerKind, Pool, PoolOptions, Tenant};
 use crate::measure::tiers::{Numbered, PAGE_BYTES};
 use crate::random::Random;
 
-/// Frames of the pool, which a floor of one for each of 10,000 tenants fits into.
+/// Frames of the pool: enough for a floor of one for each of 10,000 tenants.
 const FRAMES: u32 = 16_384;
-/// Pages of the source: three of four random reads miss.
+/// Pages of the source: so many that about three of four random reads miss.
 const PAGES: u64 = 4 * FRAMES as u64;
 /// Pages that stay resident while hits are counted.
 const RESIDENT: u64 = 10_000;
@@ -27,9 +27,9 @@ pub enum Work {
     Open,
     /// A resident page is read, by each tenant in turn.
     Hit,
-    /// A random page is read, by each tenant in turn; per miss.
+    /// A random page is read, by each tenant in turn. The time of all reads is divided by the misses.
     Miss,
-    /// [`Pool::stats`].
+    /// [`Pool::stats`] is called.
     Stats,
     /// A tenant is closed.
     Close,
@@ -51,7 +51,7 @@ impl Work {
     }
 }
 
-/// How often each [`Work`] was done, and how long it took each time, in nanoseconds; in the order of
+/// How often each [`Work`] was done, and the nanoseconds that it took each time; in the order of
 /// [`Work::ALL`].
 pub type LiveCosts = [(u64, f64); 5];
 
@@ -89,7 +89,8 @@ pub fn live(tenants: u32, manager: Option<ManagerKind>, seed: u64) -> Result<Liv
     Ok([opening, hitting, missing, asking, closing])
 }
 
-/// Random reads, until there were enough misses.
+/// Makes random reads, about [`MISSES`] of which miss. Returns the number of misses and the nanoseconds a
+/// miss.
 fn misses<'t>(pool: &Pool, file: &File, turn: impl Fn(u64) -> &'t Tenant, seed: u64) -> Result<(u64, f64)> {
     let mut random = Random::new(seed);
     let numbers: Vec<u64> = (0..MISSES * 4 / 3).map(|_| random.below(PAGES)).collect();

@@ -13,13 +13,15 @@ pub struct Simulated {
     pub accesses: u64,
     /// Those that missed.
     pub misses: u64,
-    /// Memory beyond the trace's, at most; `None` if the system does not tell.
+    /// The greatest resident memory of the process during the simulation, less that before it, in bytes;
+    /// `None` if the system does not tell.
     pub peak_bytes: Option<u64>,
-    /// Time an access.
+    /// Nanoseconds an access.
     pub ns_access: f64,
 }
 
-/// Plays the trace. Each tenant has a manager of its own unless `shared`.
+/// Plays the trace. Under `auto` each tenant has a manager of its own unless `shared`. Memory is measured for
+/// the whole process, so nothing else should run in it.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Half of the memory as a compressed tier, held against all of it as frames.
+//! Half of the memory as a compressed tier, compared with all of it as frames.
 
 use anyhow::Result;
 
@@ -6,11 +6,11 @@ use crate::measure::comparison::{Bar, Comparison};
 use crate::rounds::alternate_often;
 use crate::workload::{self, Database, Index, Measurement, Memory, PAGE_BYTES, RunOptions, Scheme, Table};
 
-/// How many times the memory table and index are.
+/// The size of table and index together, in multiples of the memory.
 const TIMES_MEMORY: u64 = 3;
 const READS_RATIO_MAX: f64 = 0.9;
 
-/// Lookups of random keys.
+/// Lookups of random keys: pages read in deterministic mode; pages read and time in a live pool.
 ///
 /// # Errors
 /// As the pool's; if an answer is wrong.
@@ -26,7 +26,7 @@ pub fn compressed(database: &Database, rounds: usize, seed: u64) -> Result<Vec<C
         workload::run(lookups, auto, database, &options, None)
     };
     let pair = |deterministic| Ok((run(bytes / 2, bytes / 2, deterministic)?, run(bytes, 0, deterministic)?));
-    // Live, a tier that seems slow for a while is passed by for as long.
+    // A live pool may pass a tier by while it seems slow, so the bar is on counts of deterministic mode.
     let counted = [pair(true)?];
     let rounds = alternate_often(rounds, "half of the memory compressed", || pair(false))?;
     let compare =

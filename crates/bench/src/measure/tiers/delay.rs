@@ -1,4 +1,4 @@
-//! Things that are done after a fixed time.
+//! Tasks that are done after a fixed time.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 type Task = Box<dyn FnOnce() + Send>;
 
-/// Does each task that it is given a fixed time later, on a thread of its own, in the order in which they
-/// come. Dropping it drops the tasks that wait.
+/// Does each task a fixed time after it is given, on a thread of its own, in the order in which tasks are
+/// given. Dropping it drops the tasks that wait.
 #[derive(Debug)]
 pub struct Delay {
     by: Duration,
@@ -30,7 +30,7 @@ struct Queue {
 }
 
 impl Delay {
-    /// Of this time.
+    /// A delay of `by`. Starts a thread.
     ///
     /// # Errors
     /// If there is no thread to be had.
@@ -42,7 +42,7 @@ impl Delay {
         Ok(Self { by, shared })
     }
 
-    /// The task is done when the time is over.
+    /// Has `task` done when the time is over. Returns at once.
     pub fn run(&self, task: impl FnOnce() + Send + 'static) {
         let mut queue = self.shared.queue.lock();
         let was_empty = queue.tasks.is_empty();

@@ -15,22 +15,23 @@ use super::delay::Delay;
 /// What is wrong with a tier.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// It has all pages, and hands them out as late as the source.
+    /// It has all pages, and answers after the time of a read of the source.
     Slow,
-    /// It never has the page, and says so after two fifths of the source's time.
+    /// It never has the page, and says so after two fifths of the time of a read of the source.
     NeverHit,
     /// It has all pages and answers at once, and refuses each page that it is offered.
     Refuses,
     /// It loses what it is given, and drops every question at once.
     Dead,
-    /// It keeps what it is given, and every question, for good.
+    /// It keeps every page that it is given and every question, and never answers.
     Stuck,
 }
 
-/// A tier with a fault. It is of one pool, whose file is open for reading only, so that its copies last.
+/// A tier with a fault. It serves one pool with one read-only file, so it tells pages apart by their numbers
+/// and its copies never go out of date.
 pub struct FaultyTier {
     fault: Fault,
-    /// Of its answers that come late.
+    /// Delays answers; `None` if they come at once.
     delay: Option<Delay>,
     copies: Mutex<HashMap<u64, Copy>>,
     kept: Mutex<Vec<Kept>>,
@@ -42,7 +43,7 @@ struct Copy {
     bytes: std::sync::Arc<[u8]>,
 }
 
-/// What a tier that is stuck has of the pool.
+/// What a stuck tier keeps of the pool.
 #[expect(dead_code, reason = "kept, and never looked at")]
 enum Kept {
     Page(TierPage),
@@ -50,7 +51,7 @@ enum Kept {
 }
 
 impl FaultyTier {
-    /// Above a source whose reads take `source_latency`.
+    /// A tier for a pool on a source whose reads take `source_latency`. Starts a thread if answers come late.
     ///
     /// # Errors
     /// If there is no thread to be had for late answers.

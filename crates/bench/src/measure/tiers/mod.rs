@@ -1,5 +1,5 @@
-//! A tier below a pool, against the same pool without one: what it brings where it pays, and what it costs
-//! where it does not.
+//! A pool with a tier, against the same pool without one: what the tier gains where it pays, and what it
+//! costs where it does not.
 
 mod compressed;
 mod delay;
@@ -23,10 +23,12 @@ pub use self::wasted::wasted;
 pub struct Effort {
     /// Rounds of each side.
     pub rounds: usize,
-    /// What a round without a tier takes.
+    /// Time that a round without a tier should take. `hits` and `compressed` have rounds of a fixed number of
+    /// reads.
     pub round: Duration,
-    /// Time before the first round, in which a tier is filled, or found not to pay.
+    /// Time of reads before the first round, in which a tier is filled, or found not to pay. `hits`,
+    /// `demotions` and `compressed` do not use it.
     pub warm_up: Duration,
-    /// Of the pages that are read.
+    /// Seed of the pages that are read.
     pub seed: u64,
 }

@@ -1,4 +1,4 @@
-//! A tier in a local file above a source that is slow.
+//! A tier in a local file, for a pool on a slow source.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,8 +23,8 @@ const SHAPE: Shape =
 const STEP: usize = 1024;
 const ELAPSED_RATIO_MAX: f64 = 0.7;
 
-/// Reads by Zipf's law through a pool with a file of as many pages as it has frames, made in `folder`, and
-/// through one without: by threads, and by futures.
+/// Reads by Zipf's law, by threads and by futures, through a pool with a [`FileTier`] of as many pages as the
+/// pool has frames, made in `folder`, and through a pool without a tier.
 ///
 /// # Errors
 /// As the pool's.
@@ -53,7 +53,7 @@ pub fn pays(folder: &Path, direct: Direct, effort: Effort) -> Result<Vec<Compari
     Ok(vec![threads, futures])
 }
 
-/// Reads for as long as a warm-up takes; how many reads are a round.
+/// Reads for the time of the warm-up. Returns how many reads a round has, so that it takes [`Effort::round`].
 fn warm_up(side: &Side, pages: &mut Pages, effort: Effort) -> Result<usize> {
     let begun = Instant::now();
     let mut reads = 0;
@@ -65,7 +65,7 @@ fn warm_up(side: &Side, pages: &mut Pages, effort: Effort) -> Result<usize> {
     Ok((reads as f64 * rounds).ceil() as usize)
 }
 
-/// Draws pages, of which those that are drawn often lie all over the source.
+/// Draws pages by Zipf's law. Popular pages are spread over the whole source.
 struct Pages {
     ranks: Weighted,
     places: Permutation,

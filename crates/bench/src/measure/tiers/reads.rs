@@ -19,24 +19,24 @@ pub struct Side {
     tenant: Tenant,
 }
 
-/// How many frames and pages there are, and how long a page takes.
+/// How a pool and its source are made.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     /// Frames of the pool.
     pub frames: u32,
     /// Pages of the source.
     pub pages: u64,
-    /// A read of the source takes at least this.
+    /// The least time of a read of the source.
     pub source_latency: Duration,
-    /// Deterministic mode, in which no tier is passed by.
+    /// Whether the pool is in deterministic mode, in which no tier is passed by.
     pub is_deterministic: bool,
 }
 
 /// What reads took.
 pub struct Took {
-    /// All of them.
+    /// Time of all reads.
     pub elapsed: Duration,
-    /// Each that was no shorter than it was asked for, in nanoseconds, in ascending order.
+    /// The times of the long reads, in nanoseconds, in ascending order.
     pub long_ns: Vec<u64>,
 }
 
@@ -66,8 +66,8 @@ impl Side {
         Ok(Self { pool, file, tenant })
     }
 
-    /// Reads the pages with `threads` threads, each the next of the list. Tells apart those reads that took
-    /// `long` or more.
+    /// Reads the pages with `threads` threads, each of which takes the next page of the list. Reads that took
+    /// `long` or more are the long ones.
     ///
     /// # Errors
     /// As the pool's; if a page is not what the source has.
@@ -100,7 +100,8 @@ impl Side {
         Ok(long_ns)
     }
 
-    /// Reads the pages with futures, `depth` at a time.
+    /// Reads the pages with `depth` futures in flight, without a check of their contents; returns the time
+    /// taken.
     ///
     /// # Errors
     /// As the pool's.
@@ -115,7 +116,7 @@ impl Side {
         self.pool.stats()
     }
 
-    /// What the pool says of its tier's state.
+    /// Whether the pool uses its tier or passes it by, in words.
     pub fn state_of_tier(&self) -> String {
         match self.stats().tier.and_then(|tier| tier.passed_by) {
             Some(why) => format!("passed by, because {why}"),
@@ -123,7 +124,7 @@ impl Side {
         }
     }
 
-    /// Closes the pool; how long it took.
+    /// Closes the pool; returns the time taken.
     ///
     /// # Errors
     /// As the pool's.
@@ -137,7 +138,8 @@ impl Side {
 }
 
 impl Took {
-    /// The reading that this part of the long reads is not above, in microseconds; 0 of none.
+    /// The quantile `part`, from 0 to 1, of the times of the long reads, in microseconds; 0 if there are
+    /// none.
     pub fn long_us(&self, part: f64) -> f64 {
         let at = (self.long_ns.len() as f64 * part) as usize;
         self.long_ns.get(at.min(self.long_ns.len().saturating_sub(1))).map_or(0.0, |&ns| ns as f64 / 1e3)

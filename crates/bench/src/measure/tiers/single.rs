@@ -1,4 +1,4 @@
-//! What one hit in a tier takes, and what one demotion costs the reader that misses.
+//! What a hit in a tier takes, and what a question and a demotion cost a miss.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,16 +16,17 @@ use crate::rounds::alternate_often;
 
 /// Frames of the pool, and pages of the tier below it.
 const FRAMES: u32 = 1024;
-/// Pages that are read in turn: more than the frames, so that none is there when it is read, and fewer than
-/// frames and tier have room for.
+/// Pages that are read in turn: more than the frames, so that none is in the pool when it is read, and fewer
+/// than fit into pool and tier together.
 const PAGES: u64 = FRAMES as u64 * 3 / 2;
-/// Reads of the source in a round of a pool that has nothing else.
+/// Reads in a round of the pool without a tier.
 const SOURCE_READS: usize = 200;
 const SOURCE_LATENCY: Duration = Duration::from_millis(2);
 /// Threads that fill pool and tier.
 const FILLERS: usize = 16;
 
-/// A read that hits in a tier of each kind, against one of the source; then how many of the misses hit.
+/// For a tier in memory and one in a file: the time of a read that hits in the tier against that of a read of
+/// the source, and the hits and demotions of the tier against the misses.
 ///
 /// # Errors
 /// As the pool's.
@@ -38,7 +39,7 @@ pub fn hits(folder: &Path, direct: Direct, effort: Effort) -> Result<Vec<Compari
     Ok(found)
 }
 
-/// Names of lines: the median of a hit, its 99th percentile, hits, demotions.
+/// Names of rows: the median of a hit, its 99th percentile, hits, demotions.
 type Names = [&'static str; 4];
 const MEMORY: Names = [
     "hit in memory tier, median",
@@ -88,14 +89,16 @@ fn hits_of(tier: Arc<dyn Tier>, names: Names, effort: Effort) -> Result<[Compari
     Ok([of(0, "us", "source"), of(1, "us", "source"), of(2, "pages", "misses"), of(3, "pages", "misses")])
 }
 
-/// What a miss of one thread takes above a source in memory, with a question to the tier, with a demotion
-/// that is refused, and once the tier is passed by; against the same pool without a tier.
+/// The time of a miss of one thread on a source that answers at once, against the same pool without a tier:
+/// with a question to the tier, with a question and a demotion that is refused, and while the tier is passed
+/// by. A round has as many reads as half a million a second make in [`Effort::round`], and at least one for
+/// each page.
 ///
 /// # Errors
 /// As the pool's.
 pub fn demotions(effort: Effort) -> Result<Vec<Comparison>> {
     Ok(vec![
-        // The admission lets one byte a second pass, and no time passes in deterministic mode.
+        // One byte a second may be demoted, and no time passes in deterministic mode: there are no demotions.
         a_miss("miss with a question", true, Some(1), effort)?,
         a_miss("miss with a question and a demotion", true, None, effort)?,
         a_miss("miss with a tier passed by", false, None, effort)?,

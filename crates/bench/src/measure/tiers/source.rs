@@ -1,4 +1,4 @@
-//! A source whose pages are computed and come after a fixed time.
+//! A source that computes its pages and answers after a fixed time.
 
 use std::io;
 use std::time::Duration;
@@ -11,16 +11,16 @@ use super::delay::Delay;
 /// Bytes of a page.
 pub const PAGE_BYTES: usize = 4096;
 
-/// Pages that begin with their number and are zeros else, for reading only.
+/// Pages that begin with their number, a little-endian 64-bit number, and are zeros otherwise. Read-only.
 #[derive(Debug)]
 pub struct Numbered {
     pages: u64,
-    /// None if reads end at once.
+    /// `None` if reads end at once.
     delay: Option<Delay>,
 }
 
 impl Numbered {
-    /// That many pages, each read of which takes at least `latency`.
+    /// `pages` pages; a read takes at least `latency`. Starts a thread unless `latency` is 0.
     ///
     /// # Errors
     /// If there is no thread to be had for the delay.

@@ -1,4 +1,4 @@
-//! Tiers that do not pay: what they cost once the pool has found that out.
+//! Tiers that do not pay: what they cost once the pool passes them by.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ const ELAPSED_RATIO_MAX: f64 = 1.02;
 const P99_RATIO_MAX: f64 = 1.1;
 const CLOSE_MS_MAX: f64 = 1000.0;
 
-/// The faults, and the names of their lines: elapsed time, and the 99th percentile of a miss.
+/// The faults, and the names of their rows: elapsed time, and the 99th percentile of a miss.
 const FAULTS: [(Fault, &str, &str); 5] = [
     (Fault::Slow, "slow as the source", "slow as the source, p99 of a miss"),
     (Fault::NeverHit, "never hit", "never hit, p99 of a miss"),
@@ -61,7 +61,7 @@ fn compare(
     let mut tiered_first = false;
     let rounds = alternate_often(effort.rounds, elapsed, || {
         let numbers = uniform(&mut random, reads);
-        // A miss waits for the source, so that it takes as long at least; a hit hardly ever does.
+        // Long reads are the misses: they wait for the source, and a hit hardly ever takes as long.
         let read = |side: &Side| side.read(&numbers, THREADS, SOURCE_LATENCY);
         tiered_first = !tiered_first;
         let (ours, theirs) = if tiered_first {
@@ -86,7 +86,7 @@ fn compare(
     Ok([comparison(elapsed, "s", seconds, ELAPSED_RATIO_MAX), comparison(p99, "us", p99s, P99_RATIO_MAX)])
 }
 
-/// Reads for as long as a warm-up takes; how many reads are a round.
+/// Reads for the time of the warm-up. Returns how many reads a round has, so that it takes [`Effort::round`].
 fn warm_up(side: &Side, random: &mut Random, effort: Effort) -> Result<usize> {
     let begun = Instant::now();
     let mut reads = 0;
@@ -102,7 +102,7 @@ fn uniform(random: &mut Random, reads: usize) -> Vec<u64> {
     (0..reads).map(|_| random.below(SHAPE.pages)).collect()
 }
 
-/// How long it takes to close a pool with a tier that has not answered since it was opened.
+/// The time to close a pool whose tier has never answered a question.
 fn closing(effort: Effort) -> Result<Comparison> {
     let mut random = Random::new(effort.seed);
     let rounds = alternate_often(effort.rounds, "closing", || {

@@ -1,4 +1,4 @@
-//! How long a read hit takes, page by page, while another thread makes pages dirty as fast as it can.
+//! How long each read hit takes while another thread makes pages dirty as fast as it can.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,8 @@ const HOT_PAGES: u64 = 2_048;
 const WRITTEN_PAGES: u64 = 4_096;
 /// Frames of the pool.
 const FRAMES: u32 = 7_000;
-/// Low enough that the background writer has no rest, whichever pages are written.
+/// Dirty limit in per cent of the frames: so low that the background writer is never idle, whichever pages
+/// are made dirty.
 const DIRTY_LIMIT_PERCENT: u8 = 5;
 
 /// What the writer does while hits are timed.
@@ -34,7 +35,7 @@ pub enum Writer {
 /// What was measured in one round.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct HitTimes {
-    /// The 99th percentile, in nanoseconds.
+    /// The 99th percentile of a hit's time, in nanoseconds.
     pub p99_ns: f64,
     /// Pages written to the file meanwhile.
     pub written: u64,
@@ -50,7 +51,7 @@ pub struct HitLatency {
 }
 
 impl HitLatency {
-    /// On the file that [`data_file::build`](crate::machine::data_file::build) made at `path`.
+    /// A pool on the file that [`data_file::build`](crate::machine::data_file::build) made at `path`.
     ///
     /// # Errors
     /// As the pool's; if the file is too small.

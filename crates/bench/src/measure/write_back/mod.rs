@@ -1,12 +1,11 @@
-//! Dirty pages on their way to the file: from a pool that is full of them, and by a bare loop on the same
-//! file.
+//! Writes of dirty pages: from a pool that is full of them, and by a bare loop on the same file.
 //!
-//! The file has been written as a whole before. Both walk one order of all pages, each from where the other
-//! stopped, so no page comes back before the pool has long written it; and the bare loop waits until the
-//! pool's background writer has nothing to do.
+//! Each page of the file has been written before. Both sides follow one order of all pages, each from where
+//! the other stopped, so a page is made dirty again long after the pool has written it. The bare loop waits
+//! until the pool's background writer has nothing to do.
 //!
-//! A pool gets rid of dirty pages in three ways, and each is timed by itself ([`Way`]): what only writes what
-//! is there, what writes in order to make room for new pages, and what makes all durable.
+//! A pool writes dirty pages for three reasons, and each is timed by itself ([`Way`]): to keep to its dirty
+//! limit, to make room for new pages, and to make all pages durable.
 
 mod hit_latency;
 
@@ -24,20 +23,21 @@ use crate::machine::cpu_time::cpu_time;
 use crate::machine::data_file::{self, PAGE_BYTES};
 use crate::random::Permutation;
 
-/// Bytes of a write of the bare loop where pages are adjacent.
+/// Bytes of a write of the bare loop where the order is sequential.
 const RUN_BYTES: usize = 256 << 10;
 
-/// A pool that writes nothing for so long has nothing to write.
+/// A pool that writes nothing for this long is taken to have nothing to write.
 const QUIET: Duration = Duration::from_millis(5);
 
-/// Pause between looks at how many pages are dirty still, a few hundredths of the time until none are.
+/// Pause between looks at the number of dirty pages: at most a few hundredths of the time that cleaning
+/// takes.
 const LOOK: Duration = Duration::from_micros(100);
 
-/// Dirty pages in per cent of the frames that the background writer leaves alone when it cleans, and so are
-/// left when it is done.
+/// The dirty limit, in per cent of the frames, that has the background writer clean the pool. So many pages
+/// may be dirty still when it is done.
 const CLEAN_PERCENT: u8 = 1;
 
-/// Which pages become dirty, one after the other.
+/// The order in which pages become dirty.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Order {
     /// In a random order; the bare loop writes single pages.
@@ -49,17 +49,17 @@ pub enum Order {
 /// Why the pool writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
-    /// The background writer cleans a pool in which nothing happens, because its dirty limit has been
-    /// lowered. Nobody syncs.
+    /// The background writer cleans a pool that nobody uses meanwhile, because its dirty limit has been
+    /// lowered. Neither side syncs.
     Cleaned,
-    /// Each page that is created sends away a dirty one. What is timed is the steady state: the pool first
-    /// sends away, untimed, what was in its frames. Nobody syncs.
+    /// Each page that is created evicts a dirty one. The steady state is timed: the pages that were in the
+    /// frames are evicted first, untimed. Neither side syncs.
     Evicted,
-    /// A checkpoint of a pool in which nothing else happens. Both sides sync at the end.
+    /// A checkpoint of a pool that nobody uses meanwhile. Both sides sync at the end.
     Checkpoint,
 }
 
-/// What the bare loop does.
+/// How the bare loop writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bare {
     /// How many writes it keeps in flight.
@@ -68,7 +68,8 @@ pub struct Bare {
     pub fills: bool,
 }
 
-/// Hooks that do next to nothing: what they cost is that pages are prepared for the file in a copy.
+/// Hooks that do next to nothing. With hooks the pool copies each page before it writes it, and that is what
+/// they cost here.
 pub struct OneByteHooks;
 
 impl PageHooks for OneByteHooks {
@@ -97,8 +98,8 @@ pub struct PageWrites {
 }
 
 impl PageWrites {
-    /// A pool of `frames` frames with `options`, under plain LRU, and a bare loop, over the file that
-    /// [`data_file::build`] made at `path`.
+    /// A pool of `frames` frames with `options`, whose tenant has no manager, and a bare loop, over the file
+    /// that [`data_file::build`] made at `path`.
     ///
     /// # Errors
     /// As the pool's; if the file has less than four times as many pages as the pool has frames.
@@ -124,7 +125,7 @@ impl PageWrites {
         };
         let transfer = if bare.fills { Transfer::FillAndWrite } else { Transfer::Write };
         let bare = BareLoop::new(data_file::open(path, direct)?, block_bytes, bare.depth)?;
-        // Plain LRU: this is about how pages are written, and not about which.
+        // No manager: this measures how pages are written, and does not depend on which.
         let tenant = pool.tenant("writer").manager(None).open()?;
         let shuffled = Permutation::new(pages, seed);
         Ok(Self { pool, tenant, file, bare, order, way, transfer, shuffled, pages, next: 0, frames })
@@ -142,7 +143,7 @@ impl PageWrites {
     pub fn pool_writes(&mut self, count: u64) -> Result<LoopTime> {
         if self.way == Way::Evicted {
             self.make_dirty(self.frames)?;
-            // In hand before the clock starts.
+            // Drawn before the clock starts.
             let numbers: Vec<u64> = self.next_pages(count).collect();
             return self.timed(|writes| writes.create(numbers));
         }
@@ -168,8 +169,8 @@ impl PageWrites {
         Ok(LoopTime { operations: self.pool.stats().writes - before, elapsed, cpu })
     }
 
-    /// All pages in the pool become dirty, but for a few, and stay so: none is a victim of another, since
-    /// those before are clean.
+    /// Makes all pages in the pool dirty but for a few. None of them is evicted meanwhile, because the pages
+    /// that were in the pool before are clean and go first.
     fn fill_with_dirty_pages(&mut self) -> Result<()> {
         self.clean()?;
         self.pool.set_dirty_limit_percent(100)?;
@@ -178,7 +179,10 @@ impl PageWrites {
         Ok(())
     }
 
-    /// Waits until the background writer has cleaned the pool, or cannot.
+    /// Has the background writer clean the pool, and waits until it has.
+    ///
+    /// # Errors
+    /// If a page cannot be written.
     fn clean(&self) -> Result<()> {
         let limit = self.frames * u64::from(CLEAN_PERCENT) / 100;
         self.pool.set_dirty_limit_percent(CLEAN_PERCENT)?;
@@ -188,7 +192,7 @@ impl PageWrites {
                 return Ok(());
             }
             if stats.write_failures > 0 {
-                // Says what failed; the pages stay dirty.
+                // Returns the error of the write; the pages stay dirty.
                 self.file.flush()?;
             }
             std::thread::sleep(LOOK);
@@ -235,7 +239,7 @@ impl PageWrites {
         let offsets: Vec<u64> =
             starts.step_by(pages_per_write as usize).map(|page| page * PAGE_BYTES as u64).collect();
         let (start, cpu) = (Instant::now(), cpu_time());
-        // It begins, ends and syncs as often as the pool does.
+        // The loop begins, ends and syncs as often as the pool does.
         let writes_at_once = match self.way {
             Way::Evicted => offsets.len(),
             Way::Cleaned | Way::Checkpoint => (self.frames / pages_per_write) as usize,

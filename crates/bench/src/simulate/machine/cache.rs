@@ -1,4 +1,4 @@
-//! The machine's cache: the directory, and what is on its way to it.
+//! The machine's cache: the directory, and the blocks that are being read.
 
 use std::collections::HashMap;
 
@@ -19,25 +19,25 @@ use crate::trace::{Directive, Place, Trace, TraceError};
 /// What an access finds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Found {
-    /// The block.
+    /// The block is resident.
     Here,
-    /// The block on its way.
+    /// The block is being read.
     InFlight,
-    /// Neither: its read has to be started.
+    /// The block is missing, and has a frame: its read has to be started.
     Missing,
-    /// Neither, and no frame: everything that could go is on its way in.
+    /// The block is missing, and there is no frame for it: every frame has a block that is being read.
     NoFrame,
 }
 
-/// A block on its way.
+/// A block that is being read.
 struct Flight {
     frame: FrameId,
-    /// The process that it comes in for ahead of need.
+    /// The process that prefetches it; `None` for a demand miss.
     ahead_for: Option<usize>,
     is_awaited: bool,
 }
 
-/// A batch whose last read is over: the process may begin another one on the same disk.
+/// A batch of prefetches whose last read has ended: the process may begin another one on the same disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EndedBatch {
     /// Whose batch it was.
@@ -45,22 +45,22 @@ pub struct EndedBatch {
     lane: usize,
 }
 
-/// What a process has cost and got so far.
+/// Counts of a process.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct CacheCounts {
     /// Accesses.
     pub accesses: u64,
-    /// Reads that the process waited for from their start.
+    /// Reads of blocks that were neither resident nor being read when the process accessed them.
     pub demand_misses: u64,
     /// Reads that were started ahead of need.
     pub prefetches: u64,
-    /// Of these, those that the process had to wait for.
+    /// Of these, those that a process had to wait for.
     pub late: u64,
     /// Blocks of its own that it gave up instead of those that the ledger named.
     pub overrules: u64,
-    /// Of these, those that it missed before it used the block that stayed.
+    /// Of these, those that it accessed before the block that stayed.
     pub mistakes: u64,
-    /// Of these, those where it used the block that stayed first.
+    /// Of these, those where it accessed the block that stayed first.
     pub vindications: u64,
 }
 
@@ -77,7 +77,7 @@ pub struct Cache<'a> {
     streams: Vec<Option<Stream>>,
     counts: Vec<CacheCounts>,
     disks: u32,
-    /// Blocks that were evicted and brought in, in order, if somebody wants to know.
+    /// What happened so far, in order; `None` if no log is kept.
     log: Option<Vec<Change>>,
 }
 
@@ -101,7 +101,7 @@ pub enum Change {
     Ended(usize),
 }
 
-/// In the simulator nothing is busy but what is on its way, which the directory knows.
+/// Frames are busy only while a block is read into them, and the directory knows these.
 struct NothingBusy;
 
 impl Claims for NothingBusy {
@@ -119,7 +119,7 @@ impl<'a> Cache<'a> {
     ///
     /// # Errors
     ///
-    /// If there can be no such cache.
+    /// If the directory refuses the number of frames.
     pub fn new(trace: &'a Trace, options: &CacheOptions, disks: u32) -> Result<Self, SimError> {
         let allocation = match options.policy {
             MachinePolicy::Lru => Allocation::GlobalLru,
@@ -151,12 +151,12 @@ impl<'a> Cache<'a> {
         self.log = Some(Vec::new());
     }
 
-    /// What happened since the log is kept.
+    /// Takes what has happened since the log is kept; empty if none is kept.
     pub fn take_log(&mut self) -> Vec<Change> {
         self.log.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// What the process has cost and got.
+    /// The counts of the process so far.
     pub fn counts(&self, process: usize) -> CacheCounts {
         let stats = self.directory.tenant_stats(self.tenants[process]);
         CacheCounts {
@@ -167,7 +167,7 @@ impl<'a> Cache<'a> {
         }
     }
 
-    /// Blocks that came in ahead and were not read so far, whether they are there or not.
+    /// Blocks that were prefetched and not accessed so far, resident or not.
     pub fn unread(&self, process: usize) -> u64 {
         let stats = self.directory.tenant_stats(self.tenants[process]);
         stats.prefetched - stats.prefetch_used
@@ -178,7 +178,8 @@ impl<'a> Cache<'a> {
         u64::from(self.directory.resident(self.tenants[process]))
     }
 
-    /// The process says something. `steps` are its steps, of which `next` is the one that follows.
+    /// Carries out a directive of the process. `steps` are the process's steps; `next` is the index of the
+    /// next one.
     ///
     /// # Errors
     ///
@@ -225,19 +226,19 @@ impl<'a> Cache<'a> {
         })
     }
 
-    /// The process begins an access so long after its last one.
+    /// The process begins an access `gap_us` microseconds after its last one, time of waiting not counted.
     pub fn note_gap(&mut self, process: usize, gap_us: u64) {
         self.directory.note_gap(self.tenants[process], gap_us as f64);
     }
 
-    /// The process comes to an access.
+    /// The process comes to an access: its hints are used up to there, and the block is looked up.
     pub fn access(&mut self, process: usize, block: u64, steps: &[Step]) -> Found {
         self.note(Change::Asked(process, block));
         self.follow(process, block, steps);
         self.look_up(process, block)
     }
 
-    /// Makes the access that the process has come to, or finds out what it has to wait for.
+    /// Makes the access if the block is resident, else finds out what the process has to wait for.
     pub fn look_up(&mut self, process: usize, block: u64) -> Found {
         if let Some(flight) = self.flights.get_mut(&block) {
             let is_late = flight.ahead_for.is_some() && !std::mem::replace(&mut flight.is_awaited, true);
@@ -262,13 +263,13 @@ impl<'a> Cache<'a> {
         Found::Missing
     }
 
-    /// A block that was waited for on its way is here, and accessed at once.
+    /// Makes the access to a block that the process waited for while another read was bringing it in.
     pub fn access_late(&mut self, process: usize, block: u64) {
         let frame = self.frame_of[&block];
         self.hit(process, block, frame);
     }
 
-    /// The read of `block` is over. Returns the batch that it ends, if any.
+    /// The read of `block` has ended. Returns the batch that it ends, if any.
     pub fn arrived(&mut self, block: u64) -> Option<EndedBatch> {
         let flight = self.flights.remove(&block).expect("what was read was on its way");
         self.note(Change::Arrived(block));
@@ -282,7 +283,7 @@ impl<'a> Cache<'a> {
         (is_over && self.options.policy == MachinePolicy::Aggressive).then_some(EndedBatch { process, lane })
     }
 
-    /// The process is over: its hints are withdrawn.
+    /// The process has ended: its hints are withdrawn.
     pub fn ended(&mut self, process: usize) {
         self.note(Change::Ended(process));
         if let Some(stream) = &self.streams[process] {
@@ -291,14 +292,14 @@ impl<'a> Cache<'a> {
         self.directory.forget_rate(self.tenants[process]);
     }
 
-    /// Appends the blocks of the batch that follows, which are on their way from here on.
+    /// Begins the next batch after `ended`: gets frames for its blocks and appends them to `out`.
     pub fn prefetch_next(&mut self, ended: EndedBatch, out: &mut Vec<u64>) {
         let Some(mut stream) = self.streams[ended.process].take() else { return };
         self.fetch_batch(ended.process, &mut stream, ended.lane, out);
         self.streams[ended.process] = Some(stream);
     }
 
-    /// Appends the blocks that the process should fetch now, which are on their way from here on.
+    /// Gets frames for the blocks that the process should fetch now, and appends them to `out`.
     pub fn prefetch(&mut self, process: usize, out: &mut Vec<u64>) {
         let Some(mut stream) = self.streams[process].take() else { return };
         match self.options.policy {
@@ -366,7 +367,8 @@ impl<'a> Cache<'a> {
         self.directory.hint_list(stream.list).map_or(0, |list| position + 1 - list.position())
     }
 
-    /// Whether a frame is free, or the process has a block that it needs later than what is `depth` ahead.
+    /// Whether a frame is free, or the process's victim is needed later than the hint that is `depth`
+    /// accesses ahead.
     fn has_frame_for(&mut self, process: usize, depth: u64) -> bool {
         let next_use = self.directory.next_use_of_victim(self.tenants[process]);
         self.directory.free_frames() > 0 || next_use.is_some_and(|next_use| does_no_harm(next_use, depth))
@@ -380,7 +382,7 @@ impl<'a> Cache<'a> {
         !self.options.limits_unread || has_room(landed as u32 + stream.in_flight, frames)
     }
 
-    /// Gets a frame for the block, which is on its way then. False if there is none.
+    /// Gets a frame for the block and appends it to `out`. False if there is no frame.
     fn fetch(&mut self, process: usize, stream: &mut Stream, block: u64, out: &mut Vec<u64>) -> bool {
         let access = self.access_to(process, block);
         let admission = self.directory.admit_ahead(&access, &mut NothingBusy);
@@ -400,7 +402,7 @@ impl<'a> Cache<'a> {
         true
     }
 
-    /// Carries out what the directory decided; returns the frame, if there is one.
+    /// Carries out an eviction that the directory decided on; returns the frame, if there is one.
     fn admitted(&mut self, admission: Admission) -> Option<FrameId> {
         match admission {
             Admission::Free { frame, .. } => Some(frame),
@@ -421,8 +423,8 @@ impl<'a> Cache<'a> {
         self.counts[process].accesses += 1;
     }
 
-    /// The process has come to an access. If it is hinted, among the next hints as far as twice the horizon,
-    /// the list is behind it from now on, also if the block is late.
+    /// The process has come to an access. If the block is among the hints less than twice the horizon ahead,
+    /// the list moves on to that hint and past it, also if the block is still being read.
     fn follow(&mut self, process: usize, block: u64, steps: &[Step]) {
         let Self { streams, directory, frame_of, options, .. } = self;
         let Some(stream) = &mut streams[process] else { return };
@@ -439,7 +441,7 @@ impl<'a> Cache<'a> {
         stream.feed(directory, steps, |block| frame_of.get(&block).copied());
     }
 
-    /// The process's stream, which begins with its first hint, is told something.
+    /// Lets `tell` add hints to the process's stream, which is made at its first hint.
     fn stream(
         &mut self,
         process: usize,
@@ -451,7 +453,7 @@ impl<'a> Cache<'a> {
         }
         self.note(Change::Hinted(process));
         if self.streams[process].is_none() {
-            // What to fetch, and when, is decided here.
+            // The list's options do not matter: this file decides what to fetch, and when.
             let options = HintOptions { policy: HintPolicy::Horizon, depth_max: 1, in_flight_max: 1 };
             let list = self.directory.open_hints(self.tenants[process], options)?;
             let by_disk = self.options.policy == MachinePolicy::Aggressive;

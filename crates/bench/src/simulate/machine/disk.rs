@@ -1,24 +1,24 @@
-//! A disk: one read at a time, and a queue of those that wait.
+//! A disk that serves one read at a time, and its queue.
 
 use std::collections::{BTreeSet, VecDeque};
 
 /// In which order a disk serves the reads that wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Queue {
-    /// What a process missed before what was prefetched, and each in sweeps over ascending addresses (SCAN in
-    /// one direction, so that blocks that follow each other are read so). A prefetch stays one though a
-    /// process waits for it.
+    /// Demand reads before prefetches, and each of the two in sweeps over ascending addresses (SCAN in one
+    /// direction, so that consecutive blocks are read one after the other). A prefetch stays a prefetch when
+    /// a process waits for it.
     Scan,
     /// First in, first out.
     Fifo,
 }
 
-/// How long reads take.
+/// The times of a disk's reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ServiceTimes {
-    /// Of the block behind the one that the disk read last, in microseconds.
+    /// Of the block that follows the one that the disk read last, in microseconds.
     pub sequential_us: u64,
-    /// Of any other block.
+    /// Of any other block, in microseconds.
     pub random_us: u64,
 }
 
@@ -27,7 +27,7 @@ pub struct ServiceTimes {
 pub struct DiskCounts {
     /// Reads.
     pub reads: u64,
-    /// Of these, those of another block than the one behind the last.
+    /// Of these, those of a block that does not follow the one read last.
     pub seeks: u64,
     /// Time that they took, in microseconds.
     pub busy_us: u64,
@@ -119,7 +119,7 @@ impl Disk {
         self.reading.take().expect("a read was under way")
     }
 
-    /// The nearest address from the arm on upwards; the lowest where there is none.
+    /// The lowest address at or above the head; the lowest of all if there is none.
     fn next_in_scan(&mut self) -> Option<Waiting> {
         let waiting = if self.demand.is_empty() { &mut self.ahead } else { &mut self.demand };
         let above = waiting.range((self.head.unwrap_or(0), 0)..).next().copied();

@@ -1,9 +1,9 @@
-//! What will happen, by time.
+//! A queue of events by time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A queue of events. Those of one time come in the order in which they were added, so that runs repeat
+/// A queue of events. Events of the same time come in the order in which they were added, so runs repeat
 /// exactly.
 pub struct Events<K> {
     heap: BinaryHeap<Reverse<Event<K>>>,
@@ -23,13 +23,13 @@ impl<K> Default for Events<K> {
 }
 
 impl<K> Events<K> {
-    /// `kind` will happen at `at_us`.
+    /// Adds an event at time `at_us`, in microseconds.
     pub fn add(&mut self, at_us: u64, kind: K) {
         self.heap.push(Reverse(Event { at_us, number: self.added, kind }));
         self.added += 1;
     }
 
-    /// Takes the next event; returns it and its time.
+    /// Takes the earliest event; returns its time and the event.
     pub fn pop(&mut self) -> Option<(u64, K)> {
         self.heap.pop().map(|Reverse(event)| (event.at_us, event.kind))
     }

@@ -1,13 +1,14 @@
 //! A machine in time: processes that compute, wait for their reads and share one processor, disks and a
 //! cache.
 //!
-//! Each tenant of a trace is a process. Before an access it computes for as long as `!compute` says, and for
-//! the time of a hit. A block that is not in the cache is read from its disk, and the process sleeps until it
-//! is there; hints bring blocks in ahead of need. Starting a read takes processor time. All times are whole
-//! microseconds, and events of one time happen in the order in which they were caused, so runs repeat
-//! exactly.
+//! Each tenant of a trace is a process. Before an access it computes for the time that `!compute` gives, and
+//! for the time of a hit. A block that is not in the cache is read from its disk, and the process sleeps
+//! until the read ends. Hints have blocks prefetched. Starting a read takes processor time. All times are
+//! whole microseconds, and events of the same time happen in the order in which they were caused, so runs
+//! repeat exactly.
 //!
-//! Decisions are those of the directory, which the live pool asks too.
+//! The directory, which the live pool uses too, decides which block is evicted. What is prefetched, and when,
+//! is decided in `cache.rs`.
 //!
 //! The machine stands for the one simulated in Tomkins, Patterson, Gibson, "A Trace-Driven Comparison of
 //! Algorithms for Multi-Process Prefetching and Caching", CMU-CS-96-174.
@@ -34,40 +35,41 @@ use processor::{Done, Processor, Start};
 use super::SimError;
 use crate::trace::{Directive, Trace};
 
-/// What became of a process, or of all together.
+/// The result of a process, or of all together.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
 pub struct Ran {
-    /// What it cost and got.
+    /// Its counts.
     pub counts: CacheCounts,
-    /// From the start to its end, in microseconds; of all, to the end of the last.
+    /// Time from the start of the run to its end, in microseconds; of all together, to the end of the last
+    /// one.
     pub elapsed_us: u64,
-    /// Time that it waited for reads.
+    /// Time that it waited for reads and for frames, in microseconds.
     pub stall_us: u64,
-    /// Processor time, that to start its reads included.
+    /// Processor time in microseconds, that of starting its reads included.
     pub cpu_us: u64,
-    /// Prefetched blocks that left unread, or were still unread at its end.
+    /// Prefetched blocks that were never accessed.
     pub wasted: u64,
-    /// Frames that it owned at its end; of all, at the end of the last.
+    /// Frames that it owned at its end; of all together, at the end of the last one.
     pub frames_owned: u64,
 }
 
-/// What became of a run.
+/// The result of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct MachineOutcome {
-    /// By ascending tenant.
+    /// The result of each process, by ascending tenant.
     pub processes: Vec<(u32, Ran)>,
-    /// Of all together.
+    /// The result of all processes together.
     pub all: Ran,
-    /// What the disks did, all together.
+    /// The counts of all disks together.
     pub disks: DiskCounts,
-    /// As `processes`, at the moment at which the first of them ended: what they had of each other.
+    /// As `processes`, at the moment at which the first process ended: up to then all of them ran.
     pub until_first_end: Vec<(u32, Ran)>,
-    /// What happened to blocks, if a log was asked for.
+    /// What happened to processes and blocks, in order; empty if no log was asked for.
     pub log: Vec<Change>,
 }
 
 impl MachineOutcome {
-    /// What became of a tenant.
+    /// The result of a tenant.
     ///
     /// # Panics
     ///
@@ -76,7 +78,7 @@ impl MachineOutcome {
         of(&self.processes, tenant)
     }
 
-    /// What had become of a tenant when the first one ended.
+    /// The result of a tenant up to the moment at which the first process ended.
     ///
     /// # Panics
     ///
@@ -95,7 +97,7 @@ fn of(processes: &[(u32, Ran)], tenant: u32) -> &Ran {
 ///
 /// # Errors
 ///
-/// If the trace cannot be read again, pins blocks, or gives a directive that is refused.
+/// If the trace cannot be read again, pins blocks or loads programs, or gives a directive that is refused.
 pub fn run(
     trace: &Trace,
     machine: &MachineOptions,
@@ -104,7 +106,7 @@ pub fn run(
     Machine::new(trace, machine, cache)?.run()
 }
 
-/// As [`run`], with a log of what happens to blocks.
+/// As [`run`], with a log of what happens to processes and blocks.
 ///
 /// # Errors
 ///
@@ -119,12 +121,12 @@ pub fn run_logged(
     machine.run()
 }
 
-/// Something that will happen.
+/// An event of the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Happening {
-    /// The processor has done a stretch of work with this number.
+    /// The processor has done the stretch of work with this number.
     Worked(u64),
-    /// A disk has read a block.
+    /// The disk with this number has read a block.
     Read(usize),
 }
 
@@ -133,7 +135,7 @@ enum Happening {
 enum State {
     /// It computes, or waits for the processor.
     Computing,
-    /// It waits for a block, since then.
+    /// It waits for a block or a frame, since this time in microseconds.
     Waiting(u64),
     /// It is over.
     Over,
@@ -146,7 +148,7 @@ struct Process {
     compute_us: u64,
     state: State,
     stall_us: u64,
-    /// When it ended, and what it owned then.
+    /// When it ended, in microseconds, and the frames that it owned then.
     end: Option<(u64, u64)>,
 }
 
@@ -154,7 +156,7 @@ struct Process {
 #[derive(Clone, Copy)]
 struct Waiting {
     process: usize,
-    /// Its access was a miss, which the cache was told when it began.
+    /// Whether its access was a miss; the cache counted that access when the read began.
     is_miss: bool,
 }
 
@@ -166,13 +168,13 @@ struct Machine<'a> {
     processor: Processor,
     disks: Vec<Disk>,
     processes: Vec<Process>,
-    /// Processes that wait for a block.
+    /// Per block: the processes that wait for it.
     waiting: HashMap<u64, Vec<Waiting>>,
-    /// Processes that wait for any frame.
+    /// Processes that wait for any frame, and the block that each needs it for.
     starved: Vec<(usize, u64)>,
     now_us: u64,
     until_first_end: Vec<(u32, Ran)>,
-    /// Blocks to fetch; kept to be used again.
+    /// Blocks to fetch. Empty between events; kept to save allocations.
     fetched: Vec<u64>,
 }
 
@@ -217,7 +219,7 @@ impl<'a> Machine<'a> {
         Ok(self.outcome())
     }
 
-    /// The processor is at the end of a stretch of work.
+    /// The processor has come to the end of a stretch of work.
     fn worked(&mut self, number: u64) -> Result<(), SimError> {
         match self.processor.complete(number, self.now_us) {
             None | Some(Done::Ran(_)) => Ok(()),
@@ -243,7 +245,7 @@ impl<'a> Machine<'a> {
         self.go_on_with(process, block, found)
     }
 
-    /// The process goes on if its block is there, and else waits.
+    /// The process goes on if its block is resident, and waits otherwise.
     fn go_on_with(&mut self, process: usize, block: u64, found: Found) -> Result<(), SimError> {
         let state = &mut self.processes[process];
         if found == Found::Here {
@@ -266,7 +268,7 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    /// The process says what it has to say, and computes until its next access.
+    /// Carries out the process's directives up to its next access; then the process computes, or ends.
     fn proceed(&mut self, process: usize) -> Result<(), SimError> {
         let state = &mut self.processes[process];
         let said = state.next;
@@ -295,7 +297,7 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    /// A disk has read a block: those that wait for it go on.
+    /// A disk has read a block: processes that wait for it go on, and those that wait for a frame try again.
     fn read(&mut self, disk: usize) -> Result<(), SimError> {
         let block = self.disks[disk].complete();
         let ended_batch = self.cache.arrived(block);
@@ -314,7 +316,7 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    /// The block that the process waited for is there.
+    /// The block that the process waited for is resident.
     fn wake(&mut self, Waiting { process, is_miss }: Waiting, block: u64) -> Result<(), SimError> {
         self.awake(process);
         let state = &mut self.processes[process];
@@ -365,7 +367,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// The disk of a block, and where it is there: blocks are striped one by one.
+    /// The disk of a block, and its address on the disk: blocks are striped one by one.
     fn place(&self, block: u64) -> (usize, u64) {
         let disks = u64::from(self.options.disks);
         ((block % disks) as usize, block / disks)
@@ -382,7 +384,7 @@ impl<'a> Machine<'a> {
         MachineOutcome { processes, all, disks, until_first_end, log: self.cache.take_log() }
     }
 
-    /// What has become of the processes so far, by ascending tenant.
+    /// The results of the processes so far, by ascending tenant.
     fn so_far(&self) -> Vec<(u32, Ran)> {
         let tenants = self.trace.tenants().iter().map(|tenant| *tenant as u32);
         let mut processes: Vec<(u32, Ran)> = tenants
@@ -408,7 +410,7 @@ impl<'a> Machine<'a> {
 }
 
 impl Ran {
-    /// Adds what can be added; the end is that of the later one.
+    /// Adds counts and times; the elapsed time is the greater of the two. Frames owned are left alone.
     fn add(&mut self, other: &Ran) {
         self.counts.accesses += other.counts.accesses;
         self.counts.demand_misses += other.counts.demand_misses;

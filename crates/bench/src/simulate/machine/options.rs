@@ -1,4 +1,4 @@
-//! How the machine is made, and how its cache is run.
+//! The options of the machine and of its cache.
 
 use std::str::FromStr;
 
@@ -8,25 +8,27 @@ use bufpool_policies::hints::CostModel;
 use super::disk::{Queue, ServiceTimes};
 use crate::trace::microseconds;
 
-/// Disks that a machine may have.
+/// Most disks of a machine.
 const DISKS_MAX: u32 = 1024;
 
 /// A machine: one processor, and disks over which blocks are striped one by one.
 ///
-/// Written as `disks=1,sequential_ms=5,random_ms=22`, and behind that any of the others.
+/// Written as `disks=1,sequential_ms=5,random_ms=22`, which are required; the other keys are optional, and
+/// keys may come in any order.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct MachineOptions {
     /// Disks: block b is on disk b mod `disks`. 1 to 1,024.
     pub disks: u32,
-    /// How long reads take.
+    /// The times of reads: `sequential_ms` and `random_ms`, above 0.
     pub times: ServiceTimes,
     /// The order in which a disk serves what waits: `queue=scan` or `fifo`.
     pub queue: Queue,
-    /// How long a process may run while others wait: `quantum_ms`, above 0.
+    /// How long a process may run while others wait, in microseconds: `quantum_ms`, above 0.
     pub quantum_us: u64,
-    /// Processor time to start a read: `driver_us`.
+    /// Processor time to start a read, in microseconds: `driver_us`.
     pub driver_us: u64,
-    /// Processor time to access a block in memory, beside what the process computes: `hit_us`.
+    /// Processor time to access a resident block, in microseconds, beyond what the process computes:
+    /// `hit_us`.
     pub hit_us: u64,
 }
 
@@ -99,14 +101,14 @@ impl FromStr for MachineOptions {
     }
 }
 
-/// How the machine's cache is run.
+/// The policies of the machine's cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MachinePolicy {
-    /// One LRU list over all processes; hints mean nothing.
+    /// One LRU list over all processes; hints are ignored.
     Lru,
     /// LRU-SP; hints say which of its blocks a process gives up, and nothing is prefetched.
     LruSp,
-    /// Cost-benefit allocation and prefetching.
+    /// TIP2: cost-benefit allocation and prefetching.
     Tip2,
     /// LRU-SP, and controlled-aggressive prefetching.
     Aggressive,
@@ -147,15 +149,16 @@ impl FromStr for MachinePolicy {
 pub struct CacheOptions {
     /// Frames, at least 1.
     pub frames: u32,
-    /// How they are run.
+    /// The policy.
     pub policy: MachinePolicy,
-    /// Whether managers that keep being wrong lose their say.
+    /// Whether managers that keep being wrong are revoked.
     pub revocation: bool,
-    /// What the cost estimates take an access to cost; the device is what it is.
+    /// The times that TIP2's estimates and the prefetch horizon assume. The machine's own times are in
+    /// [`MachineOptions`].
     pub costs: CostModel,
-    /// Under `tip2`: blocks that are named no further enter the LRU queue (variant B).
+    /// Under `tip2`: whether a block that was read and has no further hint enters the LRU queue (variant B).
     pub keep_read: bool,
-    /// Under `tip2`: frames are kept free for the LRU queue while it pays to let it grow.
+    /// Under `tip2`: whether frames are kept free for the LRU queue while it pays to let it grow.
     pub reserve: bool,
     /// Under `aggressive`: reads of a batch.
     pub batch_reads: u32,
@@ -164,7 +167,8 @@ pub struct CacheOptions {
 }
 
 impl CacheOptions {
-    /// The defaults, for `frames` frames under this policy.
+    /// The defaults, for `frames` frames under `policy`: no revocation, `keep_read` and `reserve` off,
+    /// `limits_unread` on.
     pub fn new(frames: u32, policy: MachinePolicy) -> Self {
         Self {
             frames,

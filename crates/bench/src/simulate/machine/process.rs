@@ -3,16 +3,16 @@
 use crate::simulate::SimError;
 use crate::trace::{Act, Batch, Directive, Place, Replay, Trace, TraceError};
 
-/// Something that a process does.
+/// A step of a process.
 #[derive(Clone, Debug)]
 pub enum Step {
     /// It accesses a block.
     Access(u64),
-    /// It says something, which takes no time.
+    /// It gives a directive, which takes no time.
     Say(Directive, Place),
 }
 
-/// What each tenant of a trace does.
+/// The steps of each tenant of a trace.
 pub struct Processes<'a> {
     trace: &'a Trace,
     /// Per tenant of the trace, by number.
@@ -24,8 +24,8 @@ impl<'a> Processes<'a> {
     ///
     /// # Errors
     ///
-    /// If the trace cannot be read again, or pins blocks: a pin lies between accesses of all tenants, whose
-    /// order is not that of the trace here.
+    /// If the trace cannot be read again, or has programs or pins. A pin has its place among the accesses of
+    /// all tenants, and on a machine their order is not that of the trace.
     pub fn of(trace: &'a Trace) -> Result<Self, SimError> {
         let mut processes = Self { trace, steps: vec![Vec::new(); trace.tenants().len()] };
         trace.replay(&mut processes)?;
@@ -60,7 +60,8 @@ impl Replay for Processes<'_> {
             | Directive::Hint { tenant, .. }
             | Directive::HintsAll { tenant }
             | Directive::Compute { tenant, .. } => tenant,
-            // Files tell streams apart, and creations pages to be read, which nobody asks for here.
+            // Nothing on a machine depends on files or on which accesses create blocks. Pins are acts of
+            // their own, refused above. Hints are withdrawn when the process ends, not by `!hints-end`.
             Directive::File { .. }
             | Directive::Pin(_)
             | Directive::Unpin(_)

@@ -1,4 +1,4 @@
-//! The processor: starts reads, and runs the processes in turn.
+//! The processor, which starts reads and runs the processes in turn.
 
 use std::collections::VecDeque;
 
@@ -13,14 +13,14 @@ pub struct Start {
     pub process: usize,
 }
 
-/// What the processor has done when a stretch of work is over.
+/// What the processor has done at the end of a stretch of work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Done {
     /// A read was started.
     Started(Start, Urgency),
-    /// The process has done all that it had to do.
+    /// The process has done all its work up to its next access.
     Worked(usize),
-    /// The process's quantum is over.
+    /// The process's quantum has ended.
     Ran(usize),
 }
 
@@ -31,8 +31,8 @@ struct Stretch {
     what: Done,
 }
 
-/// The processor. Reads are started before anything else, those of misses first; then the
-/// processes run in turn, each until it blocks or its quantum is over.
+/// The processor. It starts reads before anything else, those of misses first. Then processes run in turn,
+/// each until it waits or its quantum has ended.
 pub struct Processor {
     quantum_us: u64,
     driver_us: u64,
@@ -40,15 +40,15 @@ pub struct Processor {
     ahead: VecDeque<Start>,
     /// Processes that wait for the processor.
     ready: VecDeque<usize>,
-    /// The process that has the processor, or had it before a read had to be started.
+    /// The process that runs, or that ran before the read that is being started.
     running: Option<usize>,
     quantum_left_us: u64,
-    /// Per process: work left before it does something else than compute.
+    /// Per process: microseconds of work left until its next access.
     work_us: Vec<u64>,
-    /// Per process: processor time so far, that to start its reads included.
+    /// Per process: processor time so far in microseconds, that of starting its reads included.
     used_us: Vec<u64>,
     stretch: Option<Stretch>,
-    /// Stretches so far; one that was broken off is told by its number.
+    /// Number of stretches so far. The number of a stretch shows whether it was broken off.
     stretches: u64,
 }
 
@@ -70,12 +70,12 @@ impl Processor {
         }
     }
 
-    /// Processor time of a process so far.
+    /// Processor time of a process so far, in microseconds.
     pub fn used_us(&self, process: usize) -> u64 {
         self.used_us[process]
     }
 
-    /// A read is to be started.
+    /// Queues a read to be started.
     pub fn start(&mut self, start: Start, urgency: Urgency) {
         match urgency {
             Urgency::Demand => self.demand.push_back(start),
@@ -83,7 +83,7 @@ impl Processor {
         }
     }
 
-    /// The process has `work_us` to do, and waits for its turn unless it has the processor.
+    /// The process has `work_us` microseconds of work, and waits for its turn unless it has the processor.
     pub fn work(&mut self, process: usize, work_us: u64) {
         self.work_us[process] = work_us;
         if self.running != Some(process) {
@@ -91,15 +91,15 @@ impl Processor {
         }
     }
 
-    /// The process that has the processor waits, or is over.
+    /// The process waits or has ended; if it has the processor, it gives it up.
     pub fn give_up(&mut self, process: usize) {
         if self.running == Some(process) {
             self.running = None;
         }
     }
 
-    /// Goes on at `now_us`: what has to be started comes before the process that runs. If a stretch of work
-    /// begins, returns how long it is and its number.
+    /// Goes on at time `now_us`. Reads to be started break off the stretch of the process that runs. If a
+    /// stretch of work begins, returns its length in microseconds and its number.
     pub fn go_on(&mut self, now_us: u64) -> Option<(u64, u64)> {
         let has_starts = !self.demand.is_empty() || !self.ahead.is_empty();
         match self.stretch {
@@ -119,7 +119,7 @@ impl Processor {
         Some((takes_us, self.stretches))
     }
 
-    /// The stretch with this number is over; returns what was done in it, unless it was broken off.
+    /// The stretch with this number has ended; returns what was done in it, or `None` if it was broken off.
     pub fn complete(&mut self, number: u64, now_us: u64) -> Option<Done> {
         if number != self.stretches {
             return None;
@@ -129,7 +129,7 @@ impl Processor {
         Some(what)
     }
 
-    /// Whose turn it is, and for how long.
+    /// The next stretch of a process, and its length in microseconds.
     fn turn(&mut self) -> Option<(Done, u64)> {
         if self.quantum_left_us == 0
             && !self.ready.is_empty()
@@ -157,7 +157,7 @@ impl Processor {
         self.account(now_us);
     }
 
-    /// Books the time of the stretch under way, which is over.
+    /// Ends the stretch under way and adds its time to its process's.
     fn account(&mut self, now_us: u64) {
         let Some(Stretch { began_us, what }) = self.stretch.take() else { return };
         let took_us = now_us - began_us;

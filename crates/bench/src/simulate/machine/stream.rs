@@ -1,4 +1,4 @@
-//! The hints of one process: where they come from, and where the first missing block is.
+//! The hints of one process: those on its list, those that wait for room, and the first missing block.
 
 use std::collections::VecDeque;
 
@@ -10,17 +10,18 @@ use super::process::Step;
 
 /// The hints of one process.
 pub struct Stream {
-    /// The list that the directory keeps.
+    /// The directory's list of hints.
     pub list: HintListId,
     /// Batches under way, one a disk.
     pub batches: Batches,
-    /// Prefetches on their way.
+    /// Prefetches that have not ended.
     pub in_flight: u32,
-    /// Ranges that are not in the list yet.
+    /// Hinted ranges of blocks, first and last, that are not on the list yet.
     ranges: VecDeque<(u64, u64)>,
-    /// If all accesses are hinted, the step of the process that is to be looked at next.
+    /// If all later accesses are hinted: the index of the first step that is not on the list yet.
     next_step: Option<usize>,
-    /// Per lane, a disk or all disks: no hint before this position is missing a block there.
+    /// Per lane: no hint before this position has a block that is missing on the lane's disks. A lane is one
+    /// disk, or all of them.
     missing_from: Vec<u64>,
     disks: u64,
 }
@@ -50,12 +51,12 @@ impl Stream {
         if self.missing_from.len() == 1 { 0 } else { (block % self.disks) as usize }
     }
 
-    /// Blocks `first..=last` are hinted behind the others.
+    /// Adds hints for the blocks `first..=last` after all others.
     pub fn hint(&mut self, first: u64, last: u64) {
         self.ranges.push_back((first, last));
     }
 
-    /// All accesses from step `step` on are hinted.
+    /// Adds hints for all accesses from step `step` on; no effect if all are hinted already.
     pub fn hint_all(&mut self, step: usize) {
         self.next_step.get_or_insert(step);
     }
@@ -76,7 +77,7 @@ impl Stream {
         }
     }
 
-    /// `block` left: the stream may miss it.
+    /// `block` was evicted, so a hint may have a missing block again.
     pub fn evicted(&mut self, directory: &Directory, block: u64) {
         let next = directory.hint_list(self.list).and_then(|list| list.next_use(PageId(block)));
         if let Some(next) = next {
