@@ -331,7 +331,7 @@ fn a_lone_smart_tenant_pays_nothing_for_the_ledger() {
     }
 }
 
-/// The same for every policy that a level can have: the tenant misses exactly where the policy alone does,
+/// With every policy that a level can have, the tenant misses exactly where the policy alone does,
 /// whose capacity grows with the number of pages.
 #[test]
 fn a_level_decides_as_its_policy_alone_would() {

@@ -83,7 +83,7 @@ impl Session<'_> {
     }
 
     /// Does `work` for each of the items `0..items` and merges the answers. One thread does the items in
-    /// order; several threads take the next item in turn.
+    /// order; several threads each take the next item that is left.
     ///
     /// # Errors
     /// The error of an item. Items that were not begun are then left undone.
