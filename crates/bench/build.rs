@@ -1,4 +1,4 @@
-//! Records the commit in the binary, so that a report can name the code that made it.
+//! Records the commit in the binary, so that a report can name the code that made it: `unknown` without git.
 
 use std::process::Command;
 

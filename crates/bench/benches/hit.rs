@@ -1,17 +1,19 @@
 //! What does a hit cost, and what is each part of it?
 //!
-//! `cargo bench -p bufpool-bench --bench hit` prints the bars' ratios: medians of 7 alternating rounds of
-//! 2^20 visits to 64 Ki resident pages of 4 KiB, drawn from a Zipf distribution (0.99), in processor time of
-//! the visiting thread. With `--features peers` it knows quick_cache, too. Then criterion measures each
-//! contender by itself, in elapsed time. Arguments behind `--` choose:
+//! `cargo bench -p bufpool-bench --bench hit` prints ratios of times beside their bars: medians of 7
+//! alternating rounds of 2^20 visits to 64 Ki resident pages of 4 KiB, drawn from a Zipf distribution (0.99),
+//! in processor time of the visiting thread. With `--features peers` quick_cache is a contender, too. Then
+//! criterion measures each contender by itself, in elapsed time. Arguments behind `--` choose:
 //!
 //! * names of contenders: only these;
-//! * `one-page`: only the part in which two threads visit one page;
+//! * `one-page`: only the part in which one thread, and then two, visit one page;
 //! * `sizes`: 64 Ki, 1 Mi and 4 Mi pages of 512 bytes, against an array of as many (8 GB of memory, some
 //!   minutes);
 //! * `instructions`: how many instructions, loads and stores a visit takes, counted by callgrind (valgrind
-//!   has to be installed; a minute): the bench starts itself twice for each contender, with `visits=N` and
-//!   one name, which visits N of a thousand pages once, and divides the difference.
+//!   has to be installed; a minute): the bench starts itself twice for each contender, with the contender's
+//!   name and `visits=N`, which makes N visits to 1,024 pages, and divides the difference of the two counts
+//! by
+//!   that of the visits.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -29,15 +31,16 @@ const PAGES: u32 = 1 << 16;
 const VISITS: usize = 1 << 20;
 const ROUNDS: usize = 7;
 
-/// How many pages there are where sizes are compared, and their bytes: so few that there is memory for all.
+/// Numbers of pages where sizes are compared, and bytes of a page, which are few so that all pages fit in
+/// memory.
 const SIZES: [u32; 3] = [1 << 16, 1 << 20, 1 << 22];
 const SMALL_PAGE_BYTES: usize = 512;
-/// What a hit may take of the array's time at each size.
+/// How many times as long as a visit to the array a hit may take, at each size.
 const SIZES_BAR: f64 = 4.0;
 
-/// Visits of each page after which not all its hits are noted.
+/// Visits to a page after which the pool does not note all hits on it any more.
 const WARM_VISITS: usize = 4;
-/// Pages and visits where instructions are counted.
+/// Pages, and numbers of visits, where instructions are counted.
 const COUNTED_PAGES: u32 = 1 << 10;
 const COUNTED_VISITS: [usize; 2] = [1 << 13, 1 << 15];
 
@@ -81,8 +84,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The same visits as criterion measures them, one contender after the other, for comparisons with earlier
-/// runs.
+/// Measures the same visits with criterion, one contender after the other, for comparisons with earlier runs.
 fn with_criterion(contenders: &[&dyn Contender]) {
     let visits = zipf_visits(PAGES, VISITS, 1);
     let mut criterion = Criterion::default().configure_from_args();
@@ -106,9 +108,9 @@ fn with_criterion(contenders: &[&dyn Contender]) {
     criterion.final_summary();
 }
 
-/// What the contenders are made of.
+/// The pools and arrays that contenders visit.
 struct Contenders {
-    // Read by pools as long as they live.
+    // The file that the pools read from, as long as they are open.
     #[cfg_attr(not(feature = "peers"), expect(dead_code))]
     pages: PoolPages,
     default: OpenPool,
@@ -163,7 +165,7 @@ impl Contenders {
     }
 }
 
-/// Visits the pages so often that their hits are noted no more, and then as often as is counted.
+/// Visits all pages until not all their hits are noted any more, and then makes `visits` visits.
 fn visit_once(contenders: &[&dyn Contender], visits: usize) -> anyhow::Result<()> {
     let warm: Vec<u32> = (0..WARM_VISITS).flat_map(|_| 0..COUNTED_PAGES).collect();
     for contender in contenders {
@@ -173,7 +175,7 @@ fn visit_once(contenders: &[&dyn Contender], visits: usize) -> anyhow::Result<()
     Ok(())
 }
 
-/// Visits `count` pages through pools and in arrays, once their hits need not be noted any more.
+/// Compares pools and arrays with `count` pages, after visits until not all hits are noted any more.
 fn compare_at(count: u32) -> anyhow::Result<()> {
     let pages = PoolPages::new(Path::new(env!("CARGO_TARGET_TMPDIR")), count, SMALL_PAGE_BYTES)?;
     let open = |kind| OpenPool::new(kind, &pages, count + 64);
@@ -223,14 +225,14 @@ fn count_instructions(names: &[&str]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How many instructions, loads and stores the bench makes in which one contender makes `visits` visits:
-/// nothing but the visits, and what they call.
+/// How many instructions, loads and stores `visits` visits of a contender make, with the functions that they
+/// call and nothing else.
 fn count(name: &str, visits: usize) -> anyhow::Result<[f64; 3]> {
     let toggle = Some("<bufpool_bench::measure::hits::*::visit*");
     callgrind::count(toggle, &[&format!("visits={visits}"), name])
 }
 
-/// Two threads that visit one page, and one.
+/// Measures visits to one page, by one thread and by two.
 fn hot_page(default: &OpenPool, log_off: &OpenPool) -> anyhow::Result<()> {
     let visits = vec![7; VISITS];
     let lock = OneLock::new(7);

@@ -1,4 +1,4 @@
-//! What does LRU-SP with the papers' directives save in a join, in time on this device?
+//! How much time does LRU-SP with the papers' directives save in a join, on this device?
 
 mod common;
 

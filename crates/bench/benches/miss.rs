@@ -1,5 +1,5 @@
 //! A miss through the pool beside a read of a bare io_uring loop, at four depths. An element is a page of 4
-//! KiB; the file is larger than the pool many times over, and read with direct I/O.
+//! KiB. The file is many times as large as the pool, and read with direct I/O.
 //!
 //! Then misses on a source in memory, by one thread, two, and eight, beside other pools and caches; see
 //! `bufbench misses`.

@@ -1,9 +1,10 @@
 //! What does a policy program cost?
 //!
-//! `cargo bench -p bufpool-bench --bench programs` prints medians of 7 alternating rounds: replacements of
-//! the directory alone and faults of a pool, without and with I/O, by FIFO2 and S3-FIFO as programs against
-//! the same policies in Rust, in short turns where there is I/O; then a program's replacement against a
-//! system call, a thread and a process.
+//! `cargo bench -p bufpool-bench --bench programs` prints medians of 7 alternating rounds. It compares FIFO2
+//! and S3-FIFO as programs with the same policies in Rust: replacements of the directory alone, and faults of
+//! a pool, without I/O and, in short turns, with I/O. Then it compares a program's replacement with a system
+//! call, a thread and a process.
+//!
 //! Arguments behind `--` choose:
 //!
 //! * `replacements`, `faults`, `io`, `crossings`: only these parts;
@@ -20,12 +21,12 @@ use bufpool_bench::measure::programs::{
 
 mod callgrind;
 
-/// Replacements, faults, faults with I/O and questions of a round.
+/// Replacements, faults, faults with I/O, and questions, each of one round.
 const REPLACEMENTS: u64 = 1 << 18;
 const FAULTS: u64 = 10_240;
 const FAULTS_WITH_IO: u64 = 10_240;
 const QUESTIONS: u64 = 5_000;
-/// Replacements and faults where instructions are counted.
+/// Numbers of replacements and faults where instructions are counted.
 const COUNTED: [u64; 2] = [1 << 12, 1 << 14];
 
 fn main() -> anyhow::Result<()> {
@@ -92,7 +93,7 @@ fn print(what: &str, compared: &[Compared], bar: &str) {
     }
 }
 
-/// What a bench under callgrind does.
+/// What the bench does when it is started under callgrind.
 fn run_once(part: &str, policy: &str, side: &str, count: u64) -> anyhow::Result<()> {
     let twin = Twin::all().into_iter().find(|twin| twin.native.name() == policy).context("a twin's name")?;
     let side = if side == "native" { Side::Native } else { Side::Program };

@@ -1,5 +1,5 @@
-//! What does a cold sequential scan cost, page by page with read-ahead, and with a bare loop? `bufbench scan`
-//! prints the ratio of the two in one run.
+//! What does a cold sequential scan cost: page by page with read-ahead, and by a bare loop? `bufbench scan`
+//! prints the ratio of the two.
 //!
 //! With the argument `instructions` callgrind counts instead how many instructions, loads and stores a page
 //! takes, in all threads of the pool and without the kernel (valgrind has to be installed; a minute): the
@@ -17,10 +17,10 @@ use bufpool_bench::machine::data_file;
 use bufpool_bench::measure::scan::{ScanTime, SequentialReads};
 use criterion::{BenchmarkId, Criterion, Throughput};
 
-/// MiB of the file: twice the pool.
+/// Size of the file in MiB: twice the pool.
 const MIB: u64 = 128;
 const PAGE_BYTES: [usize; 2] = [8192, 4096];
-/// Scans where instructions are counted.
+/// Numbers of scans where instructions are counted.
 const COUNTED_SCANS: [u64; 2] = [2, 4];
 
 fn main() -> anyhow::Result<()> {

@@ -1,8 +1,9 @@
-//! How many accesses a second does the simulator play, on one core?
+//! How many accesses does the simulator play in a second, on one core?
 //!
-//! `oltp` is the trace OLTP of the shared traces (`BUFPOOL_TRACES`, default `../shared/traces`), ten times
-//! over; without it, a Zipf stream takes its place. `resident` is a loop that fits: hits only, all metadata
-//! in the processor's caches.
+//! `oltp` is the trace OLTP, ten times over, from the folder of shared traces (`BUFPOOL_TRACES`, by default
+//! `shared/traces` beside the repository); if it is not there, a Zipf stream. `resident` is a loop over as
+//! many blocks as there are frames, so that all but the first accesses are hits and all metadata is in the
+//! processor's caches.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! How fast does the pool get rid of dirty pages, beside a bare io_uring loop on the same file?
+//! How fast does the pool write dirty pages, beside a bare io_uring loop on the same file?
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ fn main() {
     criterion.final_summary();
 }
 
-/// The time that `times` times [`WRITES`] pages take, without what is done before the clock starts.
+/// The time that `times` times [`WRITES`] pages take, from the elapsed times of `times` rounds.
 fn of_each(times: u64, mut round: impl FnMut() -> LoopTime) -> Duration {
     let of_one = |time: LoopTime| time.elapsed.mul_f64(WRITES as f64 / time.operations as f64);
     (0..times).map(|_| of_one(round())).sum()

@@ -1,4 +1,4 @@
-//! Miss ratios that independent implementations found, and the traces they are about.
+//! Recorded miss ratios of independent implementations, and where the traces are that they were found on.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,24 +8,24 @@ use anyhow::{Context, Result, bail};
 
 use crate::trace::base_name;
 
-/// A row of the files.
+/// A row of a file of recorded miss ratios.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// Base name of the trace.
     pub trace: String,
     /// Frames of the cache.
     pub frames: u32,
-    /// Their name of the policy.
+    /// The policy's name in the implementation that was measured.
     pub policy: String,
-    /// Their miss ratio.
+    /// The miss ratio of that implementation, from 0 to 1.
     pub theirs: f64,
 }
 
-/// The rows of every CSV file in the folder, files in alphabetical order.
+/// The rows of all CSV files in a folder, the files in alphabetical order.
 ///
 /// # Errors
 ///
-/// If there is no such folder, no CSV file in it, or a malformed line.
+/// If there is no such folder, no CSV file in it, or a line is malformed.
 pub fn read_rows(dir: &Path) -> Result<Vec<Row>> {
     let listed = || format!("{}: expected a folder with CSV files", dir.display());
     let mut paths = Vec::new();
@@ -62,7 +62,7 @@ fn parse_row(line: &str) -> Option<Row> {
     Some(Row { trace: trace.to_owned(), frames, policy: policy.to_owned(), theirs })
 }
 
-/// The trace files in a folder by base name.
+/// The trace files in a folder, by base name: those whose names end with `.gz`, `.zst` or `.txt`.
 ///
 /// # Errors
 ///
@@ -72,7 +72,7 @@ pub fn traces_in(dir: &Path) -> Result<BTreeMap<String, PathBuf>> {
     let mut traces = BTreeMap::new();
     for entry in entries {
         let path = entry?.path();
-        // Beside a trace stand descriptions of its files and contexts.
+        // Files that describe a trace's files and contexts, which end in `.tsv`, are left out.
         let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         if [".gz", ".zst", ".txt"].iter().any(|suffix| name.ends_with(suffix)) {
             traces.insert(base_name(&path), path);
@@ -81,12 +81,12 @@ pub fn traces_in(dir: &Path) -> Result<BTreeMap<String, PathBuf>> {
     Ok(traces)
 }
 
-/// Where experiments look for real traces: `$BUFPOOL_TRACES`, else `../shared/traces`.
+/// The folder in which experiments look for recorded traces: `$BUFPOOL_TRACES`, else `../shared/traces`.
 pub fn shared_traces() -> PathBuf {
     env::var_os("BUFPOOL_TRACES").map_or_else(|| PathBuf::from("../shared/traces"), PathBuf::from)
 }
 
-/// A trace of that name among the shared ones, if they are there.
+/// The trace with this base name in that folder, if both are there.
 pub fn shared_trace(name: &str) -> Option<PathBuf> {
     traces_in(&shared_traces()).ok()?.remove(name)
 }

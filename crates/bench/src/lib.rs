@@ -1,8 +1,8 @@
 //! What `bufbench` is made of: traces, synthetic streams, the simulator, workloads, tables of results.
 //!
-//! This is a library so that tests and criterion benches drive the same code as the commands. It makes
-//! measurements; it decides nothing: every replacement decision is taken by `bufpool-policies`, and every
-//! page moves through `bufpool`.
+//! It is a library so that tests and criterion benches run the same code as the commands. It measures and
+//! compares. Replacement decisions are taken by `bufpool-policies`, and live workloads read and write their
+//! pages through `bufpool`.
 //!
 //! Each module uses only modules further down:
 //!

@@ -16,7 +16,7 @@ fn main() -> ExitCode {
         Err(message) => {
             // `--help` and `--version` arrive here too, and are no failures.
             let failed = message.use_stderr();
-            // A closed pipe while help is printed leaves nothing to tell and nobody to tell it to.
+            // If standard output is closed, nobody reads the help, which is no failure.
             let _ = message.print();
             return if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS };
         }
@@ -34,8 +34,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// The error and its causes, each once: errors of the pool end with the text of their cause, so that they can
-/// be printed alone.
+/// The texts of the error and of its causes, each once. Errors of the pool end with the text of their cause
+/// already, so that cause is not appended again.
 fn causes(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {

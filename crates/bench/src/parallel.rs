@@ -4,8 +4,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// Does `task` for each number below `tasks` on at most `jobs` threads, and returns the results in the order
-/// of the numbers: how many threads there are makes no difference to them.
+/// Does `task` for each number below `tasks` on at most `jobs` threads, of which the calling thread is one.
+/// Returns the results in the order of the numbers, whatever the number of threads. Blocks until all are
+/// done.
 ///
 /// # Panics
 ///

@@ -1,25 +1,25 @@
-//! Measuring in rounds: sides that take turns, and what is told of them.
+//! Measuring in rounds, in which the sides of a comparison take turns; medians and extremes of the rounds.
 
 use anyhow::Result;
 
 use crate::output::progress;
 
-/// Rounds of each side; the middle one counts.
+/// Rounds that are measured of each side; results are their medians.
 pub const ROUNDS: usize = 7;
 
-/// Makes `round` [`ROUNDS`] times and returns what it found. A first round before them warms up and is
-/// dropped.
+/// Calls `round` [`ROUNDS`] times and returns its results. One call before them warms up; its result is
+/// dropped. `what` labels the progress bar.
 ///
 /// # Errors
-/// The first one of `round`.
+/// The first error of `round`.
 pub fn alternate<T>(what: &str, round: impl FnMut() -> Result<T>) -> Result<Vec<T>> {
     alternate_often(ROUNDS, what, round)
 }
 
-/// As [`alternate`], as many times as `rounds` says.
+/// As [`alternate`], with `rounds` calls after the one that warms up.
 ///
 /// # Errors
-/// The first one of `round`.
+/// The first error of `round`.
 pub fn alternate_often<T>(rounds: usize, what: &str, mut round: impl FnMut() -> Result<T>) -> Result<Vec<T>> {
     let bar = progress::bar(what, rounds as u64, "rounds");
     round()?;
@@ -28,22 +28,22 @@ pub fn alternate_often<T>(rounds: usize, what: &str, mut round: impl FnMut() -> 
     rounds
 }
 
-/// The median of some values, and the outermost of them.
+/// The median of some values, and the least and the greatest of them.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Spread {
     /// The least value.
     pub least: f64,
-    /// The middle one; of an even number, the greater of two.
+    /// The median; of an even number of values, the greater of the two in the middle.
     pub median: f64,
     /// The greatest value.
     pub greatest: f64,
 }
 
 impl Spread {
-    /// Of `values`.
+    /// The spread of `values`.
     ///
     /// # Panics
-    /// If there are none.
+    /// If there are no values.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Self {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! The program as its users and their scripts see it: columns, digits, exit status, messages.
+//! The program `bufbench` as users and scripts see it: columns, digits, exit status, messages.
 
 mod command;
 
@@ -50,8 +50,9 @@ fn sim_prints_every_column_in_order() {
     assert_eq!(csv.lines().collect::<Vec<_>>(), expected);
 }
 
-/// One process misses three blocks, each 22 ms of the disk and 0.5 ms to start; or each comes in ahead while
-/// it computes, as no more than half of its frames may be unread.
+/// Under LRU the process misses three blocks, each of which takes 0.5 ms to start and 22 ms of the disk.
+/// Under AGGRESSIVE each comes in ahead while it computes, one at a time, since at most half of its frames
+/// may be unread.
 #[test]
 fn a_machine_has_a_row_for_each_tenant_and_one_for_all() {
     let dir = tempfile::tempdir().unwrap();
@@ -154,8 +155,9 @@ fn counts_by_tenant_have_a_key_and_no_total() {
     );
 }
 
-/// By hand. DEMOTE: 1 and 2 pass through the tier; 3 ejects 1, which the tier has, and takes the place of 2
-/// there; 1 ejects 2, which takes the place of 3, and is found below.
+/// Worked out by hand. Under DEMOTE 1 and 2 pass through the tier. 3 ejects 1, which the tier has already,
+/// and takes the place of 2 there. 1 ejects 2, which takes the place of 3 in the tier, and is found in the
+/// tier.
 #[test]
 fn a_lower_cache_has_columns_of_its_own() {
     let dir = tempfile::tempdir().unwrap();
@@ -171,7 +173,7 @@ fn a_lower_cache_has_columns_of_its_own() {
     assert_eq!(row("demote:2", &["--jobs", "2"]), demote);
     let of_tier = |row: &str| row.split(',').skip(15).collect::<Vec<_>>().join(",");
     assert_eq!(of_tier(&row("demote:2", &["--policy", "lru-sp"])), "1,2,1,0,6.240000");
-    // OPT ejects 2 for 3, and has 1.
+    // OPT ejects 2 for 3, and keeps 1.
     assert_eq!(of_tier(&row("demote:2", &["--policy", "opt"])), "0,1,1,0,6.160000");
     let latency = ["--latency", "t_d=10,t_a=0.2,t_abort=0.1"];
     assert!(row("demote:2", &latency).ends_with(",1,2,1,0,6.220000"));
@@ -289,7 +291,7 @@ fn malformed_input_is_an_error_that_names_file_line_and_expectation() {
     assert!(message.contains("no/such/file.txt: cannot be opened, expected a trace file"), "{message}");
 }
 
-/// The pipe's path would hang if it were opened again, as nobody writes to it any more.
+/// Opening the pipe a second time would block for ever, since nothing writes to it any more.
 #[test]
 fn a_pipe_is_read_once_or_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -377,7 +379,7 @@ fn wrong_arguments_end_with_status_one_and_say_what_was_expected() {
     }
 }
 
-/// What would change nothing is not passed over in silence.
+/// An option that would change nothing is refused or named in a message.
 #[test]
 fn options_without_effect_are_refused_or_told() {
     let dir = tempfile::tempdir().unwrap();
@@ -451,7 +453,7 @@ fn gen_writes_the_same_trace_for_the_same_seed() {
     assert_eq!(head, ["!file 0 1023 data", "!priority 0 0 1023 0", "!policy 0 0 mru", "0\t1"]);
 }
 
-/// 2^40 of anything fit in no memory; each stream that keeps as many says so before it writes a line.
+/// 2^40 items fit in no memory. Each stream that would keep so many refuses before it writes a line.
 #[test]
 fn gen_refuses_what_memory_cannot_hold() {
     const MOST: u64 = 1 << 40;
@@ -474,8 +476,8 @@ fn gen_refuses_what_memory_cannot_hold() {
         assert!(refused.contains(&format!("--set {key}={MOST}: expected less")), "{stream}: {refused}");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
-    // What lagging clients keep is bounded by their lags, which may add up to more than 2^64, and by what
-    // there is to read.
+    // What lagging clients keep is bounded by the sum of their lags, which may exceed 2^64, and by the number
+    // of accesses.
     for clients in [1 << 20, MOST] {
         let set = [("clients", clients), ("accesses", MOST), ("blocks", 2), ("lag", 1 << 32)];
         let set = set.map(|(key, value)| format!("{key}={value}"));
@@ -500,7 +502,7 @@ fn plot_draws_every_policy_and_opt_and_leaves_the_table_alone() {
     }
 }
 
-/// `/dev/full` can be opened, and refuses what is written.
+/// `/dev/full` can be opened, and refuses all writes.
 #[test]
 fn a_plot_that_cannot_be_written_is_found_before_the_work_or_does_not_cost_the_table() {
     let early =
@@ -525,7 +527,7 @@ fn a_plot_that_cannot_be_written_is_found_before_the_work_or_does_not_cost_the_t
     }
 }
 
-/// A point of a recorded baseline, worked out by hand: LRU misses always in a loop of 4 over 3 frames.
+/// A point of a recorded baseline, worked out by hand: in a loop of 4 blocks over 3 frames LRU always misses.
 #[test]
 fn what_call_sites_are_worth_is_found_at_the_recorded_points() {
     let dir = TempDir::new().unwrap();
@@ -568,7 +570,7 @@ fn paper_prints_findings_and_writes_a_page() {
     assert!(exact.iter().all(|line| line.ends_with(",reproduced")), "{exact:?}");
     let html = fs::read_to_string(page).unwrap();
     assert!(html.contains("</svg>") && html.contains("commit"));
-    // The namespace of SVG is a name; nothing is loaded from there.
+    // The namespace of SVG is a name, from which nothing is loaded.
     assert!(!html.replace("http://www.w3.org/2000/svg", "").contains("http"));
     let exact = stdout(&["paper", "--experiment", "D1", "--format", "csv"]);
     assert!(exact.contains("\"5.100, 0.200 ms\",exact,reproduced"), "{exact}");
@@ -733,8 +735,8 @@ fn a_pool_takes_managers_only_for_its_tenants() {
     );
 }
 
-/// Without time nothing is fetched ahead, but what is disclosed counts: all later accesses of a tenant, or
-/// each of them by itself.
+/// The simulator without a machine fetches nothing ahead, but what is disclosed decides which pages go: all
+/// later accesses of a tenant, or each of them by itself.
 #[test]
 fn hints_count_without_time() {
     let dir = tempfile::tempdir().unwrap();
@@ -752,11 +754,11 @@ fn hints_count_without_time() {
         misses("each.txt", &format!("{one_by_one}{loops}")),
     ];
     assert_eq!((plain, all, each), (12, 6, 6));
-    // What another tenant accesses is not disclosed, and a list ends where it is said to.
+    // Accesses of another tenant are not disclosed, and a list ends at `!hints-end`.
     let beside = loops.lines().map(|block| format!("{block}\n9 0 1\n")).collect::<String>();
     assert!(misses("beside.txt", &format!("!hints-all 0\n{beside}")) < 24);
     assert_eq!(misses("ended.txt", &format!("!hints-all 0\n!hints-end 0\n{loops}")), 12);
-    // What is disclosed already is not disclosed again, and what was withdrawn may be.
+    // A second `!hints-all` discloses nothing twice; after `!hints-end` it discloses again.
     let again = format!("!hints-all 0\n{loops}").replace("\n2", "\n!hints-all 0\n2");
     assert_eq!(misses("again.txt", &again), all);
     let anew = format!("!hints-all 0\n{loops}").replace("\n2", "\n!hints-end 0\n!hints-all 0\n2");

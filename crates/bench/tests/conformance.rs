@@ -1,9 +1,10 @@
-//! The simulator against a naive one, on random traces: same hits, misses, evictions, decisions, overrules,
-//! mistakes and vindications for each of three tenants, under every two-level policy.
+//! The simulator against a naive one, on random traces: the same hits, misses, evictions, decisions,
+//! overrules, mistakes and vindications for each of three tenants, under every two-level policy.
 //!
 //! Traces have directives in mid-stream, pins, floors, caps, and blocks that tenants share. Where all frames
-//! that a miss could take are pinned, both have to say so. FIFO2-SP is compared with the naive one of
-//! `policies`, to which a policy is a manager; the tenants have theirs from the first access on.
+//! that a miss could take are pinned, both have to report that. FIFO2-SP is compared with the naive FIFO2-SP
+//! of the tests of `bufpool-policies`, in which tenants have managers instead of directives, from the first
+//! access on.
 
 #[path = "../../policies/tests/naive/mod.rs"]
 mod naive;
@@ -59,7 +60,7 @@ enum Step {
 /// How often the kinds of steps occur, and on how many blocks.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
-    /// Blocks of each tenant; tenant t has those from t * blocks * (1 - shared) on.
+    /// Blocks of each tenant. Those of tenant t begin at t * `blocks`, or at 0 if they are shared.
     blocks: u64,
     /// Whether all tenants use the same blocks.
     shared: bool,
@@ -70,7 +71,7 @@ fn step(shape: Shape) -> impl Strategy<Value = Step> {
     let Shape { blocks, shared, pins } = shape;
     let tenant = || 0..TENANTS;
     let own = move |tenant: u32, block: u64| if shared { block } else { u64::from(tenant) * blocks + block };
-    // Uniform blocks, and a few hot ones; loops come from `accesses` below.
+    // Uniform blocks, and a few hot ones. Scans come from `steps` below.
     let access = (tenant(), prop_oneof![0..blocks, 0..blocks.div_ceil(4)])
         .prop_map(move |(tenant, block)| Step::Access { tenant, block: own(tenant, block) });
     let policy = prop_oneof![1 => Just(PolicyKind::Lru), 2 => Just(PolicyKind::Mru)];
@@ -105,7 +106,7 @@ fn step(shape: Shape) -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Single steps, and scans over a tenant's blocks, which is what makes MRU and priorities matter.
+/// Single steps, and scans over a tenant's blocks, in which MRU and priorities differ from LRU.
 fn steps(shape: Shape) -> impl Strategy<Value = Vec<Step>> {
     let scan = (0..TENANTS, 0..shape.blocks, 1..=shape.blocks).prop_map(move |(tenant, first, length)| {
         let base = if shape.shared { 0 } else { u64::from(tenant) * shape.blocks };
@@ -164,7 +165,7 @@ fn frames() -> impl Strategy<Value = u32> {
     prop_oneof![1 => 1_u32..4, 4 => 4_u32..30]
 }
 
-/// Floors that fit, and caps not below them.
+/// Floors whose sum fits in the frames, and caps that are not below them.
 fn shares(frames: u32) -> impl Strategy<Value = (BTreeMap<u32, u32>, BTreeMap<u32, u32>)> {
     let share = (0..=frames / TENANTS, prop::option::of(1..=frames));
     prop::collection::vec(share, TENANTS as usize).prop_map(|shares| {
@@ -179,7 +180,7 @@ fn shares(frames: u32) -> impl Strategy<Value = (BTreeMap<u32, u32>, BTreeMap<u3
     })
 }
 
-/// What the simulator finds; none if all frames that a miss could take are pinned.
+/// The counts of the simulator; none if all frames that a miss could take are pinned.
 fn simulated(items: &[Item], policy: Policy, setup: &Setup) -> Option<BTreeMap<u64, Counts>> {
     let trace = Trace::of("random", items.iter().cloned());
     match simulate(&trace, policy, setup, None) {
@@ -200,8 +201,8 @@ fn check(steps: &[Step], setup: &Setup) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// What the naive FIFO2-SP finds, tenants being managed as `managers` says; none if all frames that a miss
-/// could take are pinned.
+/// The counts of the naive FIFO2-SP, with these managers of the tenants; none if all frames that a miss could
+/// take are pinned.
 fn naive_fifo2_sp(
     items: &[Item],
     managers: &[Option<PolicyKind>],
@@ -252,7 +253,7 @@ fn naive_fifo2_sp(
     Some(counts.collect())
 }
 
-/// A setup whose floors and caps concern only tenants that the steps name.
+/// A setup with floors and caps of those tenants alone that the steps name.
 fn setup(
     steps: &[Step],
     frames: u32,
@@ -304,7 +305,7 @@ proptest! {
         let given = managers.iter().zip(0..).filter_map(|(manager, tenant)| {
             manager.map(|policy| Item::Directive(Directive::Policy { tenant, prio: 0, policy }))
         });
-        // Managers are all the advice there is.
+        // Tenants give no directives beyond their managers.
         let is_directive =
             |step: &Step| !matches!(step, Step::Access { .. } | Step::Pin { .. } | Step::Unpin { .. });
         let steps: Vec<_> = steps.into_iter().filter(|step| !is_directive(step)).collect();

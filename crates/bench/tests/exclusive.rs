@@ -1,7 +1,7 @@
 //! Part D of the published experiments, and the simulator's clients above a lower cache.
 //!
 //! Goal: figures are those of T. M. Wong, J. Wilkes: "My cache or yours? Making storage more exclusive",
-//! USENIX ATC '02, as far as its streams are known; counts are those of clients that are vectors.
+//! USENIX ATC '02, as far as its streams are known. Counts are those of naive clients, which are vectors.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ fn total(trace: &Trace, setup: &Setup) -> Counts {
     simulate(trace, LRU, setup, None).expect("a simulation").total()
 }
 
-/// Hits of client and array, in hundredths, each with `frames` blocks, after the warm-up.
+/// Hit rates in per cent of client and array, each with `frames` blocks, after the warm-up.
 fn percents(trace: &Trace, frames: u32, kind: TierKind) -> [f64; 2] {
     let setup = Setup { lower: lower(kind, frames), warm_up: trace.distinct(), ..Setup::frames(frames) };
     let counts = total(trace, &setup);
@@ -55,8 +55,9 @@ fn small_caches_have_the_rates_of_large_ones() {
     assert_eq!(percents(&cyclic, FRAMES, TierKind::Demote), [0.0, 100.0]);
 }
 
-/// From a cold start, for uniform reads, loops and Zipf's law, and a client of either kind of simulation. A
-/// loop over as many blocks as there are frames has no hit, because a client ejects before it reads.
+/// From a cold start, for uniform reads, loops and Zipf's law, under a one-level and a two-level policy of
+/// the client. The one cache has a frame less than both, because a client ejects a page before it reads
+/// another.
 #[test]
 fn a_client_above_demote_is_one_lru_cache() {
     const FRAMES: [u32; 3] = [100, 200, 301];
@@ -76,7 +77,8 @@ fn a_client_above_demote_is_one_lru_cache() {
     }
 }
 
-/// What comes of a client without demotions does not depend on the array, and inclusive is none.
+/// A client's own hits do not depend on the array, except under PROMOTE; and INCLUSIVE has the counts of
+/// NONE-LRU.
 #[test]
 fn clients_hit_alike_above_any_array_but_promote() {
     let trace = stream("zipf", 900, 9000);
@@ -107,7 +109,7 @@ struct Client {
     counts: Counts,
 }
 
-/// Clients by the rules of the paper's simulator, above any order.
+/// Clients by the rules of the paper's simulator, above a lower cache of any scheme.
 struct Naive {
     clients: BTreeMap<u32, Client>,
     frames: usize,
@@ -203,13 +205,13 @@ fn clients_count_as_naive_ones() {
     }
 }
 
-/// Each is decided by code from its figures; rows that cannot hold say why.
+/// Which published figures are reproduced, and that none is contradicted.
 #[test]
 fn published_figures_are_found_where_they_can_be() {
     let mut not_reproduced = Vec::new();
     let mut reproduced = BTreeMap::new();
     for experiment in experiments::all().filter(|experiment| {
-        // Those of sizes and shares have tests of their own, at a smaller scale.
+        // The experiments of sizes and shares have tests of their own, at a smaller scale.
         experiment.id.starts_with('D') && !["D8", "D9", "D12"].contains(&experiment.id)
     }) {
         for finding in experiment.run(&CONTEXT).expect("an experiment") {

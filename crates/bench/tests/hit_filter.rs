@@ -1,6 +1,6 @@
-//! Goal: a pool that leaves out hits on pages noted a moment ago misses about as often as one that applies
-//! every hit at once. Method: traces are played to a live pool on a simulated device, by one thread, and
-//! again in deterministic mode, which has neither filter nor batches.
+//! Goal: a pool that does not note hits on pages whose hits were noted recently misses about as often as one
+//! that applies every hit at once. Method: traces are played to a live pool on a simulated device, by one
+//! thread, and again in deterministic mode, which has neither the filter nor batches.
 
 use std::path::{Path, PathBuf};
 
@@ -14,14 +14,14 @@ use indicatif::ProgressBar;
 /// Accesses of a trace that are played.
 const ACCESSES_MAX: usize = 100_000;
 
-/// Dense page numbers, with the site of each access, which is made by the default tenant.
+/// Accesses of one tenant: dense page numbers, and the site of each access.
 struct Accesses {
     name: String,
     pages: u32,
     list: Vec<(u32, u64)>,
 }
 
-/// Of a tenant, the parts of all frames that are its floor and its cap, in per cent.
+/// A tenant's floor and its cap, in per cent of all frames.
 type Share = (u32, u32);
 
 impl Accesses {
@@ -46,14 +46,15 @@ impl Accesses {
         Some(Self::of(&bufpool_bench::trace::base_name(path), blocks))
     }
 
-    /// Misses, and the share of hits noted.
+    /// Plays the accesses as those of one tenant. Returns its misses, and the share of its hits that were
+    /// noted.
     fn play(&self, frames: u32, manager: Option<ManagerKind>, exactly: bool) -> (u64, f64) {
         play(&[self], &[(0, 100)], frames, manager, exactly)
     }
 }
 
-/// Misses, and the share of hits noted, where each tenant makes its accesses to the pages that all have, in
-/// turns.
+/// Plays the accesses of several tenants, in turns, to one file. Returns the misses, and the share of the
+/// hits that were noted.
 fn play(
     tenants: &[&Accesses],
     shares: &[Share],
@@ -85,7 +86,7 @@ fn play(
     (stats.misses, stats.hits_noted as f64 / stats.hits.max(1) as f64)
 }
 
-/// Accesses to few hot pages, drawn at random, among them every so often pages that are never used again.
+/// Accesses to `hot` hot pages, drawn at random, and to pages that are never used again.
 fn churn(hot: u32, hot_percent: u64) -> Accesses {
     let mut random = Random::new(1);
     let mut cold = u64::from(hot);
@@ -97,8 +98,8 @@ fn churn(hot: u32, hot_percent: u64) -> Accesses {
     Accesses::of(&format!("churn-{hot}-{hot_percent}"), blocks)
 }
 
-/// Everything is in memory for a long time, one half of it used after the other; then come new pages in a
-/// row.
+/// For a long time all pages used are in memory, first one half of them and then the other; then new pages
+/// come in a row; and so on.
 fn phases(frames: u64) -> Accesses {
     let mut random = Random::new(1);
     let mut cold = frames;
@@ -143,16 +144,16 @@ fn misses_are_about_those_without_the_filter() {
                 points += 1.0;
             }
         }
-        // Victims that the automatic manager draws at random differ from run to run by a few per cent either
-        // way.
+        // The automatic manager draws victims at random, so its misses differ from run to run by a few per
+        // cent.
         let mean = f64::exp(sum / points);
         println!("{manager:?}: mean {mean:.4}");
         assert!(mean <= 1.01, "{manager:?}: {mean}");
     }
 }
 
-/// Frames that turn over quickly beside hot pages, and phases without misses: where the filter has to know
-/// how old pages get.
+/// Frames that are replaced quickly beside hot pages, and phases without misses. In both the filter depends
+/// on how long pages stay in memory.
 #[test]
 fn hot_pages_do_not_leave_in_place_of_cold_ones() {
     println!("trace frames exact filtered ratio noted");
@@ -181,7 +182,7 @@ fn tenants_with_floors_and_caps_miss_about_as_often_as_without_the_filter() {
     }
 }
 
-/// Where no page comes in, two hits on each page are noted, and then hardly any.
+/// While no page comes in, about two hits on each page are noted, and then hardly any.
 #[test]
 fn hits_in_memory_are_hardly_noted() {
     let (pages, hits) = (2000, ACCESSES_MAX - 2000);

@@ -1,5 +1,5 @@
-//! `bufbench` without a sub-command, `live` and `record`, as a user runs them: columns, exit status, what
-//! goes where.
+//! `bufbench` without a sub-command, `live`, `record` and other commands with data files, as a user runs
+//! them: columns, exit status, messages, and which files are left.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -74,7 +74,7 @@ fn the_main_job_prints_each_workload_under_each_scheme() {
     assert_eq!(names_in(folder.path()), ["bufbench-report.html"], "the data files are gone");
 }
 
-/// With directives, and with a manager that draws at random and looks at contexts.
+/// With directives, and with a manager that draws random numbers and uses contexts.
 #[test]
 fn a_recorded_run_simulates_to_the_same_misses() {
     let (workload, tuples, frames) = ("external-sort", "4000", "40");
@@ -126,7 +126,7 @@ fn a_recording_that_fails_leaves_what_was_there() {
     assert_eq!(names_in(folder.path()).len(), 2);
 }
 
-/// A folder's name is in the names of the files in it.
+/// The name of a folder is part of the names of the files in it.
 #[test]
 fn a_recording_of_files_whose_names_fit_in_no_line_is_refused() {
     let folder = folder();
@@ -151,7 +151,7 @@ fn a_report_says_whose_it_is() {
     }
 }
 
-/// Tests in the background of a script may be started to ignore signals, which `env` undoes.
+/// Tests that a script runs in the background may be started to ignore signals. `env` restores the default.
 #[test]
 fn a_signal_leaves_nothing_behind_and_is_seen_in_the_status() {
     for (name, number) in [("INT", 2), ("TERM", 15), ("HUP", 1)] {
@@ -162,7 +162,7 @@ fn a_signal_leaves_nothing_behind_and_is_seen_in_the_status() {
         command.current_dir(folder.path()).args(["--direct", "prefer", "record", "--out", "run.txt"]);
         command.args(["--workload", "btree", "--tuples", "50000000"]).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
-        // The trace that is begun, the data's folder, and the trace of before.
+        // The trace that is being written, the folder of the data, and the earlier trace.
         while names_in(folder.path()).len() < 3 {
             assert!(child.try_wait().unwrap().is_none(), "it has work for minutes");
             thread::sleep(Duration::from_millis(5));
@@ -175,7 +175,7 @@ fn a_signal_leaves_nothing_behind_and_is_seen_in_the_status() {
     }
 }
 
-/// As `nohup` starts it.
+/// Started as by `nohup`.
 #[test]
 fn a_signal_that_is_ignored_stays_so() {
     let folder = folder();
@@ -214,7 +214,7 @@ fn mistakes_are_refused_with_what_was_expected() {
             .contains("expected one of lru, lru-sp, auto")
     );
     assert!(refused(&["live", "--workload", "readn", "--frames", "3"]).contains("expected from"));
-    // The folder for data files is made, but not below something that is none.
+    // The folder for data files is made, but not below a file that is no folder.
     assert!(refused(&["--dir", "/dev/null/missing", "live", "--workload", "readn"]).contains("missing"));
     assert!(
         refused(&["live", "--workload", "readn", "--batch", "8"]).contains("expected one of the workloads")
@@ -258,11 +258,11 @@ fn a_tier_is_held_against_none() {
         let row = hits.iter().find(|row| row[0] == work).unwrap();
         [2, 4].map(|column| row[column].parse::<u64>().unwrap())
     };
-    // Pages read in turn, half as many again as there are frames, and room for all below.
+    // A loop over one and a half times as many pages as frames; the tier has room for all.
     assert_eq!(counts("hits in memory tier"), [1536, 1536]);
     assert_eq!(counts("demotions to memory tier"), [1536, 1536]);
     assert_eq!(counts("demotions to file tier"), [1536, 1536]);
-    // A disk that stalls for longer than a miss waits is a read of the source.
+    // If the disk stalls for longer than a miss waits, the page is read from the source instead.
     let [hits_in_file, misses] = counts("hits in file tier");
     assert!(misses == 1536 && (1..=misses).contains(&hits_in_file), "{hits_in_file} of {misses}");
     for (flag, value, expected) in [
@@ -323,7 +323,7 @@ fn misses_on_a_source_in_memory_are_held_against_two_pools() {
         assert!((found - asked / 100.0).abs() < 0.05, "{row:?}");
         let is_one = !row[0].ends_with("-two-pools");
         assert_eq!((!row[15].is_empty(), !row[16].is_empty()), (is_one, is_one), "{row:?}");
-        // The model is made from what one thread took.
+        // The model is fitted to the run with one thread.
         let error = &row[16];
         assert!(!is_one || threads > 1.0 || error.parse::<f64>().unwrap().abs() < 0.002, "{row:?}");
     }

@@ -1,5 +1,5 @@
-//! Memory of a simulation, counted by the allocator itself: bytes for each frame beyond the page index, which
-//! has 4 bytes for each distinct block of the trace; and none for accesses beyond the trace's budget.
+//! Memory of a simulation, counted by the allocator: bytes for each frame, without the page index, which has
+//! 4 bytes for each distinct block of the trace; and no bytes for accesses beyond the trace's budget.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -53,7 +53,7 @@ fn peak_bytes(work: impl FnOnce()) -> usize {
 }
 
 const FRAMES: usize = 20_000;
-/// For what does not grow with frames: tenants, levels, results.
+/// Bytes that do not grow with frames: for tenants, levels, results.
 const FIXED_BYTES: usize = 16 << 10;
 
 fn trace(name: &str, settings: &[&str], advice: Advice) -> Trace {
@@ -74,8 +74,8 @@ fn frame_bytes(trace: &Trace, name: &str) -> usize {
     bytes.saturating_sub(4 * trace.blocks().len() + FIXED_BYTES).div_ceil(FRAMES)
 }
 
-/// What each policy's file says it needs, and 4 bytes for the block in a frame. An index of ghosts is held
-/// twice while it doubles.
+/// The bytes that the comment of each policy states, and 4 bytes for the block in a frame. While an index of
+/// ghosts doubles, both copies are in memory.
 #[test]
 fn a_frame_costs_what_the_policies_say() {
     let zipf = trace("zipf", &["blocks=100000", "accesses=600000", "alpha=0.7"], Advice::None);
@@ -103,8 +103,8 @@ fn a_frame_costs_what_the_policies_say() {
     }
 }
 
-/// With directives a frame has its place in a level, and one with a placeholder an entry of their index: 10
-/// bytes at most, 14 while it doubles.
+/// With directives a frame also has 8 bytes in a level and, if a placeholder points to it, at most 10 bytes
+/// in the index of placeholders, 14 while that doubles.
 #[test]
 fn directives_cost_their_levels_and_placeholders() {
     let smart = trace("cs1", &["blocks=30000"], Advice::Smart);

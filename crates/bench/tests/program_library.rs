@@ -1,5 +1,5 @@
-//! What the programs of `examples/programs` without a twin in Rust do: LHD as one that is written here,
-//! GET-SCAN and LIRS by what they promise.
+//! The programs of `examples/programs` that have no twin in Rust: LHD misses what a naive LHD misses, which
+//! is written here; GET-SCAN and LIRS do what their comments promise.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -33,7 +33,7 @@ fn program_misses(trace: &Trace, text: &str, frames: u32) -> u64 {
     misses(trace, Policy::Program(Allocation::LruSp), &setup(text, frames), None).unwrap()
 }
 
-/// The policy that lhd.policy describes: obvious, and slow.
+/// The policy that lhd.policy describes, written plainly and without regard to speed.
 struct Lhd {
     frames: usize,
     /// Pages not used since they came in, used once, more often, and back soon after they left.
@@ -135,8 +135,8 @@ fn lhd_misses_what_its_twin_misses() {
     }
 }
 
-/// Misses of the lookups, whose site is 2, in a stream that begins with a scan's page, of site 1. So 1 is
-/// also the context of scans: contexts are numbered as they come.
+/// Misses of the lookups, whose site is 2, in a stream that begins with an access of a scan, whose site is 1.
+/// So the context of scans is 1, too: contexts are numbered in the order of their first accesses.
 fn lookup_misses(trace: &Trace, text: &str, frames: u32) -> u64 {
     let setup = Setup { by: By::Site, ..setup(text, frames) };
     simulate(trace, Policy::Program(Allocation::LruSp), &setup, None).unwrap().counts[&2].misses()
@@ -156,7 +156,7 @@ fn get_scan_knows_a_scan_by_its_pattern() {
 #[test]
 fn get_scan_knows_a_scan_by_its_context() {
     let mut random = Random::new(9);
-    // Scans that come back to their pages in no order: only their context tells.
+    // Scans that come back to their pages in no order, so that only their context tells that they are scans.
     let mut scanned = || (1000 + random.below(500) * 3, 1);
     let stream: Vec<_> =
         (0..4000_u64).map(|at| if at % 2 == 0 { scanned() } else { (at / 2 % 20 * 7, 2) }).collect();
@@ -187,7 +187,7 @@ fn lirs_keeps_a_part_of_a_loop_and_hot_pages_beside_scans() {
     assert!((150 + 39 * (150 - 100)..=150 + 39 * (150 - 98)).contains(&found), "{found}");
     let stream = (0..4000_u64).map(|at| if at % 2 == 0 { (1000 + at, 1) } else { (at / 2 % 20, 2) });
     let beside = trace(stream);
-    // Those that come in when all frames are in use are hir, and have to come back once.
+    // Pages that come in when all frames are in use are HIR pages, and become LIR pages when they come back.
     assert!((20..=40).contains(&lookup_misses(&beside, &text("lirs"), 30)), "each page once or twice");
     assert_eq!(lookup_misses(&beside, &text("lru"), 30), 2000, "each time");
 }

@@ -1,5 +1,5 @@
-//! `bufbench program search`: the same seed finds the same program, the budget is kept, what is found is
-//! better than what the search began with, and what cannot be searched on is named.
+//! `bufbench program search`: the same seed finds the same program, the budget is kept, the program found is
+//! better than those that the search began with, and traces that cannot be searched on are named.
 
 mod command;
 
@@ -15,7 +15,7 @@ use bufpool_bench::trace::{Item, Reference, Trace};
 use bufpool_policies::program::Program;
 use command::bufbench;
 
-/// Hot blocks beside loops that do not fit.
+/// Hot blocks, and a loop that does not fit in the cache.
 fn blocks(seed: u64) -> Vec<u64> {
     let mut random = Random::new(seed);
     let block =

@@ -1,5 +1,5 @@
-//! The programs in `examples/programs` miss what the policies in Rust miss that they are named after, on
-//! synthetic streams and on pieces of real page requests; `bufbench` checks, prints and simulates them.
+//! The programs in `examples/programs` miss what the policies in Rust of the same names miss, on synthetic
+//! streams and on parts of recorded page requests; `bufbench` checks, prints and simulates programs.
 
 mod command;
 
@@ -74,7 +74,7 @@ fn programs_miss_what_their_twins_miss() {
 fn programs_miss_what_their_twins_miss_of_real_page_requests() {
     for trace in ["pg_mixed3_cut", "pg_nlj_loop_cut"] {
         let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(format!("{trace}.tsv.zst"));
-        // One tenant: others would have a program of their own each.
+        // As one tenant, since each tenant would run a copy of the program.
         let trace = one_tenant(&data);
         for name in TWINS {
             let twin: Policy = name.parse().unwrap();
@@ -87,7 +87,7 @@ fn programs_miss_what_their_twins_miss_of_real_page_requests() {
     }
 }
 
-/// The accesses of a trace, as those of one tenant.
+/// The accesses of a trace, all made by one tenant.
 fn one_tenant(path: &Path) -> Trace {
     let mut reader =
         bufpool_bench::trace::Reader::open(path, None, &indicatif::ProgressBar::hidden()).unwrap();
@@ -100,7 +100,7 @@ fn one_tenant(path: &Path) -> Trace {
     accesses(blocks)
 }
 
-/// FIFO with second chance, as HiPEC describes it: obvious, and quadratic.
+/// FIFO with second chance, as HiPEC describes it, written plainly; quadratic.
 fn naive_fifo2(blocks: &[u64], frames: usize) -> u64 {
     let (mut active, mut inactive) = (VecDeque::new(), VecDeque::<(u64, bool)>::new());
     let mut misses = 0;
@@ -217,7 +217,7 @@ fn sim_takes_programs_for_all_tenants_and_for_one() {
     assert_eq!(run(&named, "lru-sp")[0][6], "138");
 }
 
-/// Under FIFO2-SP the program decides all the same, and a tenant without one loses what FIFO2 takes.
+/// Under FIFO2-SP the program decides as under LRU-SP, and a tenant without a program misses as under FIFO2.
 #[test]
 fn sim_takes_programs_under_fifo2_sp() {
     let folder = tempfile::tempdir().unwrap();
@@ -234,8 +234,7 @@ fn sim_takes_programs_under_fifo2_sp() {
     assert!(message.contains("/nowhere: cannot be read, expected the text of a program"), "{message}");
 }
 
-/// A program that never comes to an end costs its tenant what no manager would have cost it, and others
-/// nothing.
+/// With a program that never ends, its tenant misses as without a manager, and so do others.
 #[test]
 fn a_runaway_program_in_any_event_is_as_no_program() {
     let mut random = SplitMix64::new(3);
@@ -264,7 +263,7 @@ fn a_runaway_program_in_any_event_is_as_no_program() {
         ("mistake", "event mistake(p) { L: jmp L }"),
         ("replace", "event replace(c) { call own ; ret c }"),
     ] {
-        // The event in place of the one that the text has, if it has it.
+        // The event replaces that of the same name in the text, if there is one.
         let lines =
             text.lines().filter(|line| !line.contains(&format!("event {event}")) || event == "replace");
         let mut runaway = lines.collect::<Vec<_>>().join("\n");

@@ -1,9 +1,9 @@
-//! Published experiments with the counts that follow from them by arithmetic.
+//! Published experiments, with the counts that follow from them by arithmetic.
 //!
-//! Streams and numbers, but for the last two tests: Cao, Felten, Li, "Implementation and Performance of
-//! Application-Controlled File Caching", OSDI '94. Single programs are loops, whose misses under LRU and MRU
-//! have closed forms; the two-program experiment ReadN is run with a fixed interleaving, three accesses of
-//! the foreground to two of the background.
+//! Streams and numbers, except those of the last two tests, are from Cao, Felten, Li, "Implementation and
+//! Performance of Application-Controlled File Caching", OSDI '94. Single programs are loops, whose misses
+//! under LRU and MRU have closed forms. The experiment ReadN with two programs is run with a fixed
+//! interleaving: three accesses of the foreground, then two of the background.
 
 use bufpool_bench::simulate::{By, Counts, Policy, Setup, simulate};
 use bufpool_bench::streams::{self, Advice};
@@ -87,9 +87,9 @@ fn read_n_is_protected_to_the_last_miss() {
     }
 }
 
-/// Overrules are judged when they are settled, so a fool is found although some 300 of its overrules lie
-/// between one and its mistake, and having lost its say it misses little more than an oblivious program
-/// (1,310). Nobody else pays or is revoked.
+/// Overrules are judged when they are settled, so the foolish program is revoked although some 300 of its
+/// overrules lie between an overrule and the mistake that settles it. Once revoked it misses little more than
+/// an oblivious program (1,310). The foreground misses no more, and is not revoked.
 #[test]
 fn the_fool_is_revoked_and_a_smart_program_never() {
     for n in [390, 400, 490, 500] {
@@ -140,8 +140,8 @@ fn a_nested_loop_join_misses_as_its_formula_says() {
     }
 }
 
-/// Of the same paper: lookups in a tree whose pages have the priority of their level miss less than under
-/// LRU, and the fewer frames there are, the more.
+/// From the same paper: lookups in a tree whose pages have priorities by level miss less than under LRU, and
+/// the gain is the greater, the fewer frames there are.
 #[test]
 fn levels_of_a_tree_gain_more_in_less_memory() {
     const SET: &[&str] = &["lookups=30000"];

@@ -1,7 +1,7 @@
-//! Managers on pieces of real page requests: a PostgreSQL server's, with the call stack of each request as
-//! its site. `pg_nlj_loop_cut` is 80,000 requests out of nested-loop joins whose inner relation is scanned
-//! again and again; `pg_mixed3_cut` is 40,000 out of TPC-H queries, nested-loop joins and point lookups at
-//! once.
+//! Managers on parts of recorded page requests of a PostgreSQL server, with the call stack of each request as
+//! its site. `pg_nlj_loop_cut` has 80,000 requests of nested-loop joins whose inner relation is scanned again
+//! and again. `pg_mixed3_cut` has 40,000 requests of TPC-H queries, nested-loop joins and point lookups at
+//! the same time.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -60,7 +60,8 @@ fn call_sites_help_a_mix_of_sessions() {
     assert!(auto.iter().sum::<u64>() as f64 <= 0.95 * arc.iter().sum::<u64>() as f64, "{auto:?}, {arc:?}");
 }
 
-/// Programs that come and go during the run, and parameters that are sent to them, are in the recording.
+/// A recording has the programs that are loaded and removed during the run, and the values that are sent to
+/// them.
 #[test]
 fn a_recording_replays_with_its_programs() {
     const PAGES: u64 = 60;
@@ -126,8 +127,8 @@ fn a_recording_replays_with_its_programs() {
     assert_eq!(told(ids[2]), None);
 }
 
-/// Constants are chosen on one list and judged on the others, so nothing is on two; and what was recorded for
-/// the holdout is on it, as traces whose accesses say where they come from.
+/// Constants are chosen on one list and judged on the others, so no trace is on two lists. All recordings of
+/// the folder `holdout` are on its list, and their accesses have call sites.
 #[test]
 fn lists_share_no_trace_and_the_holdout_has_all_recordings() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("traces");

@@ -1,6 +1,6 @@
-//! Goal: any bytes can be read as a trace; the worst that happens is an error that says where and what.
-//! Method: lines that are nearly right, random bytes, and inputs on which the fuzz target `trace_text` once
-//! failed.
+//! Goal: any bytes can be read as a trace; the reader ends, or fails with an error that says where and what
+//! is wrong. Method: lines that are nearly right, random bytes, and inputs on which the fuzz target
+//! `trace_text` once failed.
 
 mod trace_bytes;
 
@@ -10,7 +10,7 @@ use std::path::Path;
 use proptest::prelude::*;
 use trace_bytes::check;
 
-/// A line made of words that mean something to some format, and of some that do not.
+/// A line made of words of the formats, and of other words.
 fn line() -> impl Strategy<Value = String> {
     let word = prop_oneof![
         8 => "[0-9]{1,4}",

@@ -1,5 +1,5 @@
-//! The workloads on real files, small: right answers under every scheme, recordings that the simulator
-//! replays to the last miss, and what directives are worth. Nothing here depends on time.
+//! The workloads on small real files: right answers under every scheme, recordings that the simulator replays
+//! with exactly the same misses, and what directives save. Nothing here depends on time.
 
 use std::path::PathBuf;
 
@@ -166,7 +166,7 @@ fn batches_made_by_hand_give_the_same_answers() {
     }
 }
 
-/// Of a loop that is disclosed in full, what fits stays.
+/// A loop that is disclosed in full is read about as often as by OPT.
 #[test]
 fn a_disclosed_nested_loop_reads_what_opt_does() {
     let fixture = Fixture::new(Sizes::QUICK.tuples, Io::Auto);
@@ -187,7 +187,7 @@ fn a_disclosed_nested_loop_reads_what_opt_does() {
     }
 }
 
-/// The run checks its own answer; together lookups share the pages on their way down.
+/// The run checks its own answer. Lookups that are made together access shared pages of the tree once.
 #[test]
 fn lookups_made_together_give_the_same_answer_with_fewer_accesses() {
     let fixture = Fixture::new(4_000, Io::Auto);

@@ -1,6 +1,7 @@
-//! Goal: pages that come in ahead of their first access disturb nobody: a run in which each is accessed at
-//! once decides as one without reading ahead, and those that nobody accesses are known to no manager and go
-//! first.
+//! Goal: pages that come in ahead of their first access change no decision. A run in which each is accessed
+//! at once decides as a run without reading ahead. Pages that are not accessed yet are unknown to managers
+//! that do not ask for them, leave in the ledger's order, and leave first once they are demoted.
+//!
 //! Method: random steps against a plain vector, and two directories side by side.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,11 +25,11 @@ impl Claims for NothingBusy {
     }
 }
 
-/// A directory and where its pages are.
+/// A directory, and the frames of its pages.
 struct Driver {
     directory: Directory,
     frames: std::collections::HashMap<PageId, FrameId>,
-    /// Pages that left, in order.
+    /// Pages that were evicted, in order.
     evicted: Vec<PageId>,
     /// Pages on their way in.
     flying: Vec<u64>,
@@ -79,7 +80,7 @@ impl Driver {
         }
     }
 
-    /// Finds frames for those that are absent.
+    /// Finds frames for those of the pages that are absent, which are then on their way in.
     fn admit_together(&mut self, pages: std::ops::Range<u64>, ahead: bool) {
         for page in pages {
             if self.frames.contains_key(&PageId(page)) {
@@ -94,7 +95,7 @@ impl Driver {
         }
     }
 
-    /// What is on its way arrives.
+    /// All pages on their way in arrive.
     fn land(&mut self) {
         self.flying.drain(..).for_each(|page| self.directory.loaded(self.frames[&PageId(page)]));
     }
@@ -115,7 +116,7 @@ impl Driver {
     }
 }
 
-/// One LRU list, coldest first, with what came in ahead marked.
+/// One LRU list, coldest first. Pages that came in ahead and were not accessed yet are marked.
 #[derive(Default)]
 struct Naive {
     pages: Vec<(u64, bool)>,
@@ -195,7 +196,7 @@ fn agrees_with_a_plain_list() {
     }
 }
 
-/// With any policy of the tenant's own, and mistakes and vindications among its overrules.
+/// Under several policies of the tenant, with overrules among which are mistakes and vindications.
 #[test]
 fn a_page_that_is_accessed_as_it_comes_in_changes_no_decision() {
     for policy in [PolicyKind::Lru, PolicyKind::Mru, PolicyKind::Arc] {
@@ -216,7 +217,7 @@ fn a_page_that_is_accessed_as_it_comes_in_changes_no_decision() {
         }
         let (plain, ahead) = (plain.directory.stats(), ahead.directory.stats());
         assert_eq!(plain.overrules, ahead.overrules);
-        // A placeholder that a page coming in ahead uses shows no mistake.
+        // If the absent page of a placeholder comes in ahead, that shows no mistake.
         assert!(ahead.mistakes <= plain.mistakes);
         let some = policy != PolicyKind::Lru;
         assert!(!some || plain.overrules > 100 && (1..plain.mistakes).contains(&ahead.mistakes));
@@ -225,7 +226,7 @@ fn a_page_that_is_accessed_as_it_comes_in_changes_no_decision() {
     }
 }
 
-/// MRU would give up the newest page: exactly those that are about to be needed.
+/// MRU would give up the newest pages, which are those that are about to be needed.
 #[test]
 fn no_manager_gives_up_what_nobody_has_accessed_yet() {
     let mut driver = Driver::new(16);
@@ -242,7 +243,8 @@ fn no_manager_gives_up_what_nobody_has_accessed_yet() {
     assert!(stats.overrules > 50);
 }
 
-/// A driver that looks at a bounded number of frames gets an answer, and nothing has changed.
+/// A driver that gives up after a number of frames gets the answer that there is none, and nothing has
+/// changed.
 #[test]
 fn a_question_can_be_given_up() {
     struct Impatient(u32);
@@ -270,7 +272,8 @@ fn a_question_can_be_given_up() {
     assert_eq!(driver.evicted, [PageId(0)]);
 }
 
-/// How old pages get is told by those that the ledger gives up for their age, not by those moved to its head.
+/// The span follows from pages that leave because they are the oldest, not from pages that were moved to the
+/// ledger's head.
 #[test]
 fn the_span_reaches_back_to_the_page_that_left_for_its_age() {
     let mut driver = Driver::new(3);
@@ -305,7 +308,7 @@ fn a_page_that_left_had_not_been_used_since_its_last_access() {
     assert_eq!(driver.directory.age_of_last(), Some(0), "it was the last access");
 }
 
-/// Pages on their way in may change frames: seen by page, everything goes on as if they had not.
+/// Pages on their way in may exchange frames, which changes no decision about pages.
 #[test]
 fn which_frame_a_page_comes_into_is_no_decision() {
     for policy in [PolicyKind::Lru, PolicyKind::Mru, PolicyKind::Arc] {
@@ -367,8 +370,8 @@ fn only_pages_in_flight_alike_change_frames() {
     assert_eq!(driver.directory.page(resident), Some(PageId(1)));
 }
 
-/// Gives up what came in last, and notes what it is told: how many mistakes, and which pages are about to
-/// come or go.
+/// A manager that gives up the page that came in last. It counts its mistakes, and records the pages that it
+/// is told are about to come or go.
 #[derive(Default)]
 struct NewestFirst {
     blocks: Vec<FrameId>,
@@ -405,8 +408,9 @@ impl Manager for NewestFirst {
     }
 }
 
-/// A manager gave up page 4, which the ledger would have kept, for page 1. If 4 then comes in ahead, page 1
-/// is the candidate, and nobody is judged; if a process misses on it, the overrule was a mistake.
+/// A manager gave up page 4 instead of page 1, which the ledger named. If page 4 then comes in ahead, page 1
+/// is the candidate, and the overrule is not judged. If a process misses on page 4, the overrule was a
+/// mistake.
 #[test]
 fn a_placeholder_that_a_prefetch_uses_is_settled_unjudged() {
     for ahead in [true, false] {
@@ -434,7 +438,7 @@ fn a_placeholder_that_a_prefetch_uses_is_settled_unjudged() {
     }
 }
 
-/// Only a price makes a frame cost something; and there is none where nothing may go.
+/// Without prices the next frame costs nothing; and there is no next frame where no page may go.
 #[test]
 fn frames_cost_nothing_where_the_order_alone_decides() {
     let options =
@@ -453,7 +457,7 @@ fn frames_cost_nothing_where_the_order_alone_decides() {
     driver.directory.check_invariants();
 }
 
-/// Notes what it is told, and gives up what came in ahead before anything else.
+/// A manager that records what it is told, and gives up pages that came in ahead before all others.
 struct Knowing {
     told: Arc<Mutex<Vec<(&'static str, u64)>>>,
     ahead: Vec<FrameId>,
@@ -512,12 +516,13 @@ fn a_manager_that_knows_ahead_is_told_and_asked() {
     driver.bring_ahead(11, true);
     driver.bring_ahead(12, true);
     driver.access(11);
-    // The ledger's candidate is page 10, which is ahead; the manager names page 12, which came in ahead last.
+    // The ledger's candidate is page 10, which came in ahead; the manager names page 12, which came in ahead
+    // last.
     driver.access(1);
     driver.directory.check_invariants();
     assert_eq!(driver.evicted, [PageId(12)]);
-    // The overrule was a mistake: page 10 is the candidate of its placeholder, and goes by the manager's
-    // choice.
+    // The overrule was a mistake: its placeholder makes page 10 the candidate, which the manager then gives
+    // up.
     driver.access(12);
     driver.directory.check_invariants();
     assert_eq!(driver.evicted, [PageId(12), PageId(10)]);
@@ -537,7 +542,8 @@ fn a_manager_that_knows_ahead_is_told_and_asked() {
     assert_eq!((stats.overrules, stats.mistakes, stats.prefetch_wasted, stats.manager_panics), (1, 1, 2, 0));
 }
 
-/// Of hits, those are first accesses whose pages came in ahead; pages go in the ledger's order.
+/// The manager is told of hits that are first accesses of pages that came in ahead, and of the pages that go
+/// next, in the ledger's order.
 #[test]
 fn a_manager_is_told_what_is_about_to_come_and_go() {
     let mut driver = Driver::new(100);

@@ -1,6 +1,7 @@
-//! The automatic manager: it handles loops nearly as OPT does, stays with LRU where LRU is best, costs
-//! oblivious tenants nothing, decides the same way twice, and never contradicts itself.
-//! Method: streams with a known optimum and random mixes, through a real directory.
+//! The automatic manager: it misses little more than OPT in loops, and little more than LRU where LRU is
+//! best; it costs oblivious tenants no hit; it decides the same way twice; and its state is consistent.
+//!
+//! Method: streams with a known optimum, and random mixes, through a real directory.
 
 mod cache;
 
@@ -16,12 +17,12 @@ use proptest::prelude::*;
 
 const KINDS: [ManagerKind; 2] = [ManagerKind::Reuse, ManagerKind::Auto];
 
-/// Frames shared by LRU-SP, managers that keep being wrong revoked.
+/// A directory under LRU-SP, which revokes managers that keep being wrong.
 fn cache(frames: u32) -> Cache {
     Cache::new(frames, true)
 }
 
-/// The same, managed for the default tenant.
+/// As `cache`, with a manager of this kind for the default tenant.
 fn managed(frames: u32, kind: ManagerKind) -> Cache {
     let mut cache = cache(frames);
     cache.manage(DEFAULT_TENANT, kind, 1);
@@ -34,8 +35,9 @@ fn misses(cache: &mut Cache, pages: impl Iterator<Item = u64>) -> usize {
 
 #[test]
 fn loops_cost_little_more_than_the_optimum_after_the_second_pass() {
-    // Those after the third hit so much that their intervals, which misses make longer, change from pass to
-    // pass. The last one is left out by so few that a sample of it may fit.
+    // Length, frames and passes. The loops after the third exceed the frames by little and have many hits.
+    // Their intervals, which are longer where pages miss, change from pass to pass. The last loop exceeds the
+    // frames by so few pages that a sample of it may fit.
     let loops = [
         (1000u64, 200u64, 40),
         (1000, 500, 40),
@@ -56,14 +58,15 @@ fn loops_cost_little_more_than_the_optimum_after_the_second_pass() {
             // In a loop that goes on, OPT misses (length - frames) / (length - 1) of the accesses.
             let optimum = (passes * length * (length - frames)) as f64 / (length - 1) as f64;
             let at = format!("{kind}, {frames} frames for {length} pages");
-            // Where every page is sampled nothing but the change from pass to pass costs misses.
+            // With fewer than 4,096 frames every page is sampled, and only the change from pass to pass costs
+            // misses.
             let limit = if frames < 4096 { 1.02 } else { 1.05 };
             assert!(ours as f64 <= limit * optimum, "{at}: {ours}, OPT {optimum}");
         }
     }
 }
 
-/// Misses of OPT in `frames` frames, of the accesses from `from` on.
+/// Misses of OPT in `frames` frames, counted over the accesses from index `from` on.
 fn optimum(pages: &[u64], from: usize, frames: usize) -> usize {
     let mut next = HashMap::new();
     let mut uses: Vec<usize> =
@@ -81,7 +84,7 @@ fn optimum(pages: &[u64], from: usize, frames: usize) -> usize {
     misses
 }
 
-/// Now and then come two pages that a loop did not have, each used twice or three times, and never again.
+/// Now and then two new pages come in a loop, each of which is used two or three times, and never again.
 #[test]
 fn pages_that_come_once_cost_a_loop_their_own_misses() {
     for (length, every) in [(1170u64, 1000u64), (1170, 200), (1170, 50), (5000, 50)] {
@@ -107,9 +110,9 @@ fn pages_that_come_once_cost_a_loop_their_own_misses() {
     }
 }
 
-/// Reads of transactions that replace pages by copies at other places, as a tree does that is never changed
-/// in place; the places come into use again two transactions later. The manager is told whether an access
-/// gives a page new contents, or not.
+/// Reads of transactions that replace pages by copies at other places, as a copy-on-write tree does. The
+/// places are used again two transactions later. With `is_told` the manager is told whether an access gives a
+/// page new contents.
 fn reads_of_copying(frames: u32, is_told: bool) -> usize {
     let pages = u64::from(frames) * 5 / 2;
     let (mut random, mut cache) = (SplitMix64::new(7), managed(frames, ManagerKind::Auto));
@@ -130,13 +133,13 @@ fn reads_of_copying(frames: u32, is_told: bool) -> usize {
             access(place, true);
             replaced.push(std::mem::replace(page, place));
         }
-        // Those replaced last are the first to be used again, but for the newest.
+        // They are used again after the places of the next transaction, that replaced last first.
         replaced.into_iter().for_each(|place| places.insert(frames as usize / 4, place));
     }
     reads
 }
 
-/// Where a page gets new contents nothing would have been read, so that having it was worth nothing.
+/// An access that gives a page new contents reads nothing, so keeping the page until then saves nothing.
 #[test]
 fn pages_are_not_kept_until_they_are_overwritten() {
     for frames in [800, 6000] {
@@ -165,8 +168,8 @@ fn reads_of_runs(frames: u32) -> usize {
     merged.filter(|(run, page)| !access(3, *run, *page, false)).count()
 }
 
-/// What was written and not read yet is worth more than what was read. Under LRU no page of a run would be
-/// there when its turn comes.
+/// Pages that were written and not read yet are worth more than pages that were read. Under LRU no page of a
+/// run would be in memory when it is read.
 #[test]
 fn pages_written_are_kept_to_be_read() {
     for frames in [800, 6000] {
@@ -176,7 +179,8 @@ fn pages_written_are_kept_to_be_read() {
     }
 }
 
-/// A loop that becomes longer by a quarter: what it grew by is kept as the rest is from its second time on.
+/// A loop that becomes longer by a quarter. From their second access on the new pages are kept as the others
+/// are.
 #[test]
 fn what_a_loop_grows_by_is_of_it_when_it_comes_back() {
     let lengths = [800, 800, 800, 1000, 1000, 1000, 1000, 1000];
@@ -207,9 +211,10 @@ fn a_scan_by_another_context_does_not_displace_what_is_used_again() {
     assert!(missed < 4_000, "{missed} of 40,000 accesses to the hot pages missed");
 }
 
-/// Each page is used twice, when too many others came between for LRU and few enough to keep every page until
-/// then. ARC finds that out from the pages it remembers as used once. Where one page in eight is sampled,
-/// each page of the sample that is used again leaves those, and the others have to be judged as it is.
+/// Each page is used twice. Between the two uses come too many other pages for LRU, and few enough that every
+/// page can be kept until its second use. ARC learns that from its ghosts of pages that were used once. Here
+/// one page in eight is sampled: a sampled page that is used again is no such ghost any more, and pages that
+/// are not sampled have to be treated alike.
 #[test]
 fn pages_used_twice_are_kept_until_then_whichever_are_sampled() {
     const FRAMES: u32 = 4096;
@@ -224,7 +229,7 @@ fn pages_used_twice_are_kept_until_then_whichever_are_sampled() {
     }
 }
 
-/// LRU is optimal on a stream that turns back at both ends, however few accesses it has.
+/// LRU is optimal on a stream that goes back and forth over a range, however few accesses it has.
 #[test]
 fn auto_stays_near_lru_where_lru_is_optimal() {
     for (length, frames, sweeps) in [(750u64, 400, 12), (2000, 1000, 26), (2000, 1000, 60)] {
@@ -239,8 +244,9 @@ fn auto_stays_near_lru_where_lru_is_optimal() {
     }
 }
 
-/// Where one page in eight is sampled, more or fewer of a working set are drawn than of the cache. LRU
-/// keeps each of these sets whole; its shadow has to as well, whichever pages are drawn.
+/// Where one page in eight is sampled, the sample may have more or less than an eighth of a working set. LRU
+/// keeps each of these sets whole. Its shadow has to keep the sample of it whole too, whichever pages are
+/// drawn.
 #[test]
 fn a_working_set_that_just_fits_does_so_in_the_sample() {
     let frames = 6000;
@@ -253,8 +259,8 @@ fn a_working_set_that_just_fits_does_so_in_the_sample() {
     }
 }
 
-/// A frame whose page the followed shadow cache gives up is noted: hits must not add to those notes without
-/// end.
+/// The manager remembers the frames whose pages the shadow cache that it follows gives up. Hits must not make
+/// this memory grow without bound.
 #[test]
 fn memory_does_not_grow_with_hits() {
     let mut cache = managed(200, ManagerKind::Auto);
@@ -265,7 +271,7 @@ fn memory_does_not_grow_with_hits() {
     assert!(after < before + 20_000, "{before} bytes became {after}");
 }
 
-/// What a tenant that holds all frames costs beyond the directory's own tables.
+/// Bytes of the manager of a tenant that holds all frames, beyond the directory's own tables.
 #[test]
 fn a_frame_costs_a_number_of_bytes() {
     let small = [1000, 1280, 1900, 2060, 2600, 3200, 4095, 5000].map(|frames| (frames, 160));
@@ -282,8 +288,8 @@ fn a_frame_costs_a_number_of_bytes() {
     }
 }
 
-/// A context loops until it is known for it, then turns local: the oblivious tenant hits wherever it would
-/// without it.
+/// A context loops until the manager knows that, and then becomes local. The oblivious tenant hits wherever
+/// it would beside a tenant without a manager.
 #[test]
 fn a_context_that_changes_costs_an_oblivious_tenant_no_hit() {
     let frames = 300;
@@ -309,8 +315,8 @@ fn a_context_that_changes_costs_an_oblivious_tenant_no_hit() {
     }
 }
 
-/// A context loops until it is known for it, then turns local: 4 x frames accesses later it misses as under
-/// LRU.
+/// A context loops until the manager knows that, and then becomes local. After 4 times as many accesses as
+/// frames it misses about as under LRU.
 #[test]
 fn a_context_that_changes_recovers() {
     let frames = 300u64;
@@ -318,7 +324,8 @@ fn a_context_that_changes_recovers() {
     let mut misses = [0; 2];
     let mut random = SplitMix64::new(4);
     for at in 0..40_000u64 {
-        // From the half on: uniform over 200 pages, a new one of which comes in every 20 accesses.
+        // In the second half: uniform over 200 pages, one of which is replaced by a new one every 20
+        // accesses.
         let page = if at < 20_000 { at % 400 } else { 10_000 + at / 20 + random.below(200) };
         for (cache, misses) in caches.iter_mut().zip(&mut misses) {
             let hit = cache.access(DEFAULT_TENANT, 1, 0, page);
@@ -329,7 +336,7 @@ fn a_context_that_changes_recovers() {
     assert!(f64::from(auto) <= 1.02 * f64::from(lru), "auto {auto}, LRU {lru}");
 }
 
-/// What the default tenant's manager knows of a context.
+/// The report of the default tenant's manager on a context.
 fn seen(cache: &Cache, context: u32) -> StreamReport {
     let mut found = None;
     cache.directory.streams(DEFAULT_TENANT, &mut |stream| {
@@ -338,9 +345,9 @@ fn seen(cache: &Cache, context: u32) -> StreamReport {
     found.expect("the context has been used")
 }
 
-/// A stream of which everything that was learned is wrong, and nothing can be learned, since the pages that
-/// it comes back to as soon as they have gone are none of the sample: it is treated like any other before
-/// long, and other streams as they were.
+/// A stream of which everything that was learned is wrong. It comes back to pages as soon as they are
+/// evicted, and these pages are not in the sample, so that nothing new can be learned. Before long the stream
+/// is revoked, and other streams are treated as before.
 #[test]
 fn a_stream_that_keeps_being_wrong_falls_back_alone() {
     const WRONG: u32 = 1;
@@ -400,8 +407,8 @@ fn a_stream_that_keeps_being_wrong_falls_back_alone() {
     assert!(!seen(&cache, LOOP).revoked && !seen(&cache, RANDOM).revoked);
 }
 
-/// The only stream of a pool of which not every page is sampled: a walk back and forth that drifts. LRU is
-/// right, and what values choose among many pages is wrong though the sample speaks for them.
+/// The only stream of a pool of which not every page is sampled: a random walk that drifts. LRU is right
+/// there. Choices by value among many pages are wrong, although they seem right by the sample.
 #[test]
 fn a_stream_that_is_alone_falls_back_too() {
     let frames = 4096u32;
@@ -419,9 +426,9 @@ fn a_stream_that_is_alone_falls_back_too() {
     assert!(f64::from(auto) <= 1.1 * f64::from(lru), "auto {auto}, LRU {lru}");
 }
 
-/// Two passes through a long loop and two through its first half, by turns, where not every page is sampled.
-/// At each change nearly all choices by value are mistakes for a while. In the end they save half of what LRU
-/// misses.
+/// By turns two passes through a long loop and two through its first half, where not every page is sampled.
+/// After each change nearly all choices by value are mistakes for a while. Over the whole run they save half
+/// of the misses of LRU.
 #[test]
 fn mistakes_cost_no_say_where_more_is_gained() {
     let frames = 4096u32;
@@ -480,7 +487,7 @@ fn join(cache: &mut Cache, tenant: TenantId) {
     cache.directory.join_commons(tenant, || ManagerKind::Auto.build(frames, 1, DEFAULT_TENANT)).unwrap();
 }
 
-/// Tenants in the commons are managed as one, and count for themselves.
+/// The tenants of the commons are managed as one tenant, and each has its own counts.
 #[test]
 fn tenants_in_the_commons_share_its_manager() {
     let (mut alone, mut shared) = (managed(300, ManagerKind::Auto), cache(300));
@@ -512,7 +519,7 @@ fn tenants_in_the_commons_share_its_manager() {
     assert_eq!(streams, [2, 0, 2]);
 }
 
-/// A tenant leaves the commons with its first directive, share or manager, and with what it owns.
+/// A tenant leaves the commons with its first directive, floor, cap or manager, and takes its blocks along.
 #[test]
 fn advice_ends_the_sharing() {
     let mut cache = cache(40);
@@ -565,8 +572,8 @@ fn a_tenant_with_something_of_its_own_does_not_join() {
     }
 }
 
-/// What a closed tenant leaves in the commons is managed with the rest, and its number is free when the last
-/// of it has gone.
+/// The blocks of a closed tenant in the commons are managed with the others. Its number is free when the last
+/// of them has gone.
 #[test]
 fn a_closed_tenant_leaves_its_blocks_in_the_commons() {
     let mut cache = cache(10);
@@ -596,8 +603,8 @@ fn manage_all(cache: &mut Cache, tenants: &[TenantId], together: bool) {
     }
 }
 
-/// Misses of many tenants that run the same code: one call site reads a few pages of the tenant's again and
-/// again, another one pages that never come back. There are twelve frames for each.
+/// Misses of the first of two call sites of many tenants that run the same code. It reads a few pages of the
+/// tenant again and again; the other call site reads each page once. There are twelve frames for each tenant.
 fn misses_of_small_tenants(together: bool) -> usize {
     const TENANTS: u64 = 200;
     let mut cache = cache(12 * TENANTS as u32);
@@ -621,8 +628,8 @@ fn tenants_with_few_pages_learn_together() {
     assert!(3 * together < alone, "{together} together, {alone} alone");
 }
 
-/// They come and go, get many pages and lose them, and change managers. What they know together is theirs
-/// then, and their frames stay their own.
+/// Tenants that learn together are opened and closed, get many pages and lose them, and change managers. The
+/// state stays consistent.
 #[test]
 fn tenants_that_learn_together_come_and_go() {
     const FRAMES: u32 = 400;
@@ -650,7 +657,7 @@ fn tenants_that_learn_together_come_and_go() {
                     tenants.push(tenant);
                 }
                 _ if !tenants.is_empty() => {
-                    // One has many pages for a while, and another one then.
+                    // One tenant at a time makes a third of the accesses, and so has many pages.
                     let at = if random.below(3) == 0 { step / 1500 } else { random.below(40) };
                     let tenant = tenants[at as usize % tenants.len()];
                     let range = 1 + random.below(300);
@@ -667,7 +674,8 @@ fn tenants_that_learn_together_come_and_go() {
     }
 }
 
-/// A tenant that learns together with others gets a new manager that learns together with the same ones.
+/// A manager that learns together with others is replaced by another one that learns together with the same
+/// managers.
 #[test]
 fn a_manager_that_learns_together_is_replaced_by_another() {
     let frames = 200;

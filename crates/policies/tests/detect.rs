@@ -1,5 +1,5 @@
-//! The synthetic streams a to j, stand-ins for the lost ones of the AMP paper: what each detector must call
-//! them, and how far the sampled recency may be from the exact one.
+//! The synthetic streams a to j, which are substitutes for the lost streams of the AMP paper: the class that
+//! each detector must give them, and how far the sampled recency may be from the exact one.
 
 use bufpool_policies::{
     PageId, SplitMix64,
@@ -123,7 +123,7 @@ fn sampled_recency_is_near_the_exact_one() {
         for (plain_mean, names, tolerance) in [
             (true, &["b", "c", "d", "e", "f", "h", "i", "j"][..], 0.05),
             (false, &["b", "c", "d", "e", "f", "i", "j"][..], 0.10),
-            // A few hot blocks make most of the re-accesses, and they are sampled or not.
+            // A few hot blocks make most of the re-accesses, and whether they are sampled is chance.
             (true, &["f'"][..], 0.20),
             (false, &["f'"][..], 0.20),
         ] {
@@ -136,9 +136,9 @@ fn sampled_recency_is_near_the_exact_one() {
     }
 }
 
-/// Evidence ages: after 50,000 random accesses a loop is seen as soon as the older blocks are forgotten, four
-/// times the frames later, and it has come round often enough for the mean: 256 accesses to a look at the
-/// class, and a pass or two.
+/// Old evidence is forgotten. After 50,000 random accesses a loop is seen once the older blocks are
+/// forgotten, which takes four times as many accesses as frames, and once it has been passed often enough for
+/// the mean: the class is computed every 256 accesses, and a pass or two are needed.
 #[test]
 fn a_loop_that_starts_late_is_seen() {
     for (frames, blocks, seed) in [300, 1000, 4000]
@@ -163,7 +163,7 @@ fn a_loop_that_starts_late_is_seen() {
     }
 }
 
-/// Relabelling the blocks changes nothing, and blocks that come once change no defined recency.
+/// Relabelling the blocks does not change the recency, and neither do blocks that are accessed once.
 #[test]
 fn recency_depends_on_order_only() {
     for name in ["a", "e", "i"] {
@@ -179,7 +179,8 @@ fn recency_depends_on_order_only() {
     }
 }
 
-/// PCC calls three streams loops that are none: the temporally clustered a, uniform e and linear f.
+/// PCC calls every stream with re-accesses a loop, also those that are none, such as the temporally clustered
+/// a, the uniform e and the linear f, which the paper names.
 #[test]
 fn pcc_is_wrong_where_the_paper_says() {
     assert_eq!(watch(Pcc::new(), "a", 1).counts(), (-3982, 4491));
@@ -201,7 +202,7 @@ fn ubm_sees_consecutive_loops_only() {
     }
 }
 
-/// DEAR with the authors' setting of the AMP paper: a period of half the stream, ten groups.
+/// DEAR with the setting of the AMP paper: a period of half the stream, ten groups.
 #[test]
 fn dear_on_the_streams() {
     use Class::{Looping, OneShot, Other, Temporal};

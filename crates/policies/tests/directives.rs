@@ -1,4 +1,5 @@
-//! The limits of directives and shares: a refused one says why and changes nothing.
+//! The limits of directives, floors and caps: a refused call says why and changes nothing. And tenants that
+//! are closed, and loads and writes that fail.
 
 use bufpool_policies::{
     Access, Admission, Allocation, Claims, ContextId, DEFAULT_TENANT, DirectiveError, Directory,
@@ -42,7 +43,7 @@ fn load(directory: &mut Directory, tenant: TenantId, page: u64) -> (FrameId, Opt
 
 const NOWHERE: fn(PageId) -> Option<FrameId> = |_| None;
 
-/// Its claim on this frame fails, though the frame does not look busy.
+/// Claims of a driver whose claim on this frame fails, although the frame does not look busy.
 struct Refused(FrameId);
 
 impl Claims for Refused {
@@ -67,7 +68,7 @@ fn a_choice_that_cannot_be_claimed_stays() {
     }
 }
 
-/// A wish that a page leaves comes too late where the frame has another page, or another tenant's.
+/// A wish that a page leaves is ignored if the frame has another page by then, or a page of another tenant.
 #[test]
 fn a_page_leaves_by_a_wish_only_if_it_is_there_and_the_tenants_own() {
     let mut directory = directory(4);
@@ -172,7 +173,8 @@ fn shares_are_checked() {
     assert_eq!(directory.open_tenant(10, 10), Ok(tenant), "the slot and the floor are free again");
 }
 
-/// The lowest one first; of those closed only when their blocks have gone, however that comes about.
+/// The lowest free number is given first. The number of a closed tenant is free when the tenant has no blocks
+/// left, however they left.
 #[test]
 fn numbers_of_closed_tenants_are_used_again() {
     let mut directory = directory(4);
@@ -188,7 +190,7 @@ fn numbers_of_closed_tenants_are_used_again() {
     directory.check_invariants();
     assert_eq!([open(&mut directory), open(&mut directory)], [tenants[1], tenants[4]]);
     assert_eq!(open(&mut directory).0, 7, "a new one");
-    // An access that was under way brings a block in for a tenant that is closed.
+    // An access that was under way brings in a block of a tenant that is closed.
     for _ in 0..2 {
         directory.close_tenant(tenants[2]).unwrap();
         let frame = load(&mut directory, tenants[2], 8).0;
@@ -197,7 +199,7 @@ fn numbers_of_closed_tenants_are_used_again() {
         directory.check_invariants();
         assert_eq!(open(&mut directory), tenants[2]);
     }
-    // Those of the commons have given their accounts back.
+    // Tenants that join the commons have no accounts of their own any more.
     let manager = || ManagerKind::Auto.build(4, 1, DEFAULT_TENANT);
     for tenant in &tenants[..3] {
         directory.join_commons(*tenant, manager).unwrap();
@@ -207,7 +209,7 @@ fn numbers_of_closed_tenants_are_used_again() {
     directory.check_invariants();
 }
 
-/// A closed tenant's blocks stay where they are, and are taken in their turn.
+/// A closed tenant's blocks stay where they are in the ledger, and are evicted in its order.
 #[test]
 fn a_closed_tenant_leaves_its_blocks() {
     let mut directory = directory(4);
@@ -216,7 +218,7 @@ fn a_closed_tenant_leaves_its_blocks() {
     for page in 1..=4 {
         load(&mut directory, tenant, page);
     }
-    // MRU gives up page 4, and page 1 stays on a claim.
+    // MRU gives up page 4, and page 1 stays, to which a placeholder points.
     assert_eq!(load(&mut directory, tenant, 5).1, Some(4));
     assert_eq!(directory.stats().outstanding, 1);
     directory.close_tenant(tenant).unwrap();
@@ -229,7 +231,7 @@ fn a_closed_tenant_leaves_its_blocks() {
     directory.check_invariants();
 }
 
-/// A load that fails is no access; a victim that could not be written is back where it was.
+/// A load that fails is no access. A victim that cannot be written is restored to its frame.
 #[test]
 fn failures_leave_no_trace() {
     let mut directory = directory(2);
@@ -257,8 +259,8 @@ fn failures_leave_no_trace() {
     assert_eq!(directory.resident(a), 1);
 }
 
-/// A driver may tell that a page has been loaded before it is read: if it cannot be read, that is no access,
-/// and its owner's manager forgets it.
+/// A driver may report a page as loaded before it has been read. If it cannot be read, that is no access, and
+/// its owner's manager forgets it.
 #[test]
 fn a_load_that_was_told_too_early_leaves_no_trace() {
     let mut directory = directory(2);
@@ -283,8 +285,8 @@ fn a_load_that_was_told_too_early_leaves_no_trace() {
     directory.check_invariants();
 }
 
-/// The last block of a closed tenant is evicted, cannot be written, and is back: the tenant's number is not
-/// free after all.
+/// The last block of a closed tenant is evicted, cannot be written, and is restored. So the tenant's number
+/// is not free.
 #[test]
 fn a_closed_tenant_gets_its_last_block_back() {
     let mut directory = directory(1);
@@ -306,8 +308,8 @@ fn a_closed_tenant_gets_its_last_block_back() {
     directory.check_invariants();
 }
 
-/// An access that was under way when its tenant, without a block, was closed: the tenant's number is not free
-/// as long as the block is there.
+/// An access was under way when its tenant, which had no blocks, was closed. The tenant's number is not free
+/// while the block of that access is resident.
 #[test]
 fn a_closed_tenant_that_gets_its_first_block_keeps_its_number() {
     for frames in [1, 2] {
@@ -326,7 +328,7 @@ fn a_closed_tenant_that_gets_its_first_block_keeps_its_number() {
     }
 }
 
-/// As before, where no frame can be had.
+/// As in the test before, but no frame can be had for the access.
 #[test]
 fn a_closed_tenant_that_gets_no_block_leaves_its_number() {
     let mut directory = directory(1);
@@ -339,8 +341,8 @@ fn a_closed_tenant_that_gets_no_block_leaves_its_number() {
     assert_eq!(directory.open_tenant(0, 1).unwrap(), a);
 }
 
-/// The last block of a closed tenant of the commons makes room for the page that it stayed for, and which
-/// takes its place in the accounts.
+/// The last block of a closed tenant of the commons makes room for the absent page of its placeholder, which
+/// then belongs to the closed tenant.
 #[test]
 fn a_closed_tenant_inherits_the_page_its_last_block_makes_room_for() {
     let mut directory = directory(2);
@@ -358,7 +360,7 @@ fn a_closed_tenant_inherits_the_page_its_last_block_makes_room_for() {
     directory.check_invariants();
 }
 
-/// Gives up the page that came in last.
+/// A manager that gives up the page that came in last.
 struct Newest(FrameId);
 
 impl bufpool_policies::Manager for Newest {
@@ -378,7 +380,8 @@ impl bufpool_policies::Manager for Newest {
     fn placeholder_used(&mut self, _: &Access, _: FrameId) {}
 }
 
-/// Directives are not judged by what the manager before them did: its mistakes count, and revoke nothing.
+/// Directives are not judged by the overrules of the manager before them: its mistakes are counted, and
+/// revoke nothing.
 #[test]
 fn directives_do_not_answer_for_the_manager_before_them() {
     let mut directory = directory(300);

@@ -16,12 +16,12 @@ use proptest::prelude::*;
 /// Which of the operations beyond accesses and directives a case may use.
 #[derive(Clone, Copy, Debug)]
 struct Kind {
-    /// How often there is a directive.
+    /// The weight of each kind of directive.
     directives: u32,
     pins: bool,
     shares: bool,
     ends: bool,
-    /// Pages come in ahead of their first access.
+    /// Whether pages come in ahead of their first access.
     ahead: bool,
 }
 
@@ -46,7 +46,7 @@ fn op(kind: Kind) -> impl Strategy<Value = Op> {
             true => Op::BringAhead { tenant, page },
             false => Op::Access { tenant, page },
         }),
-        // Loops and small hot sets make placeholders come and go.
+        // A small hot set makes placeholders come and go.
         20 => (tenant.clone(), 0..6u64).prop_map(|(tenant, page)| Op::Access { tenant, page }),
         kind.directives => (tenant.clone(), -2..3i32, any::<bool>())
             .prop_map(|(tenant, priority, mru)| Op::Policy { tenant, priority, mru }),
@@ -74,8 +74,7 @@ fn allocation() -> impl Strategy<Value = Allocation> {
     ]
 }
 
-/// The cases must reach what they are about: overrules that prove wrong, that prove right, and retargeted
-/// claims.
+/// The random cases reach overrules that turn out wrong, and overrules that turn out right.
 #[test]
 fn cases_reach_every_count() {
     use proptest::{strategy::ValueTree, test_runner::TestRunner};
@@ -133,7 +132,7 @@ proptest! {
         Case { frames, allocation, shared_pages, common, members, operations }.run();
     }
 
-    /// Two or three tenants in the commons, who leave it late: with a directive, a floor or a cap.
+    /// Two or three tenants in the commons, which leave it late, with a directive, a floor or a cap.
     #[test]
     fn the_commons(
         frames in 10..30usize,
@@ -147,7 +146,7 @@ proptest! {
         Case { frames, allocation: Allocation::LruSp, shared_pages, common, members, operations }.run();
     }
 
-    /// The fuzz target's way from bytes to a case.
+    /// Cases that are made from bytes, as those of the fuzz target.
     #[test]
     fn cases_from_bytes(bytes in prop::collection::vec(any::<u8>(), 0..1000)) {
         if let Ok(case) = Case::from_bytes(&bytes) {
@@ -171,12 +170,12 @@ fn regressions() {
     }
 }
 
-/// A manager that keeps being wrong is revoked, restored on probation and revoked again, for longer each
-/// time. The random cases above are too short for that.
+/// A manager that keeps being wrong is revoked, restored on probation and revoked again, each time for
+/// longer. The random cases are too short for that.
 #[test]
 fn revocation_and_restoration() {
     let mut operations = vec![Op::Policy { tenant: 1, priority: 0, mru: true }];
-    // Groups of pages, each read several times before the next: what MRU is wrong about.
+    // Groups of pages, each read several times before the next, for which MRU is wrong.
     for round in 0..400_u64 {
         for step in 0..30_u64 {
             operations.push(Op::Access { tenant: 1, page: (round % 3) * 6 + step % 6 });
@@ -184,7 +183,7 @@ fn revocation_and_restoration() {
                 operations.push(Op::Access { tenant: 0, page: (step + 7 * round) % PAGES });
             }
         }
-        // A loop, which it is right about.
+        // A loop, for which MRU is right.
         if round % 40 > 20 {
             operations.extend((0..PAGES).map(|page| Op::Access { tenant: 1, page }));
         }
@@ -205,7 +204,7 @@ fn revocation_and_restoration() {
     }
 }
 
-/// A pool of one frame, and one whose frames are all pinned.
+/// A directory of one frame, which is pinned at times.
 #[test]
 fn edge_of_exhaustion() {
     let access = |tenant, page| Op::Access { tenant, page };
@@ -233,14 +232,14 @@ fn edge_of_exhaustion() {
     assert_eq!(driver.directory.stats().accesses, 6, "an exhausted access is none");
 }
 
-/// Frames that are borrowed in the name of a tenant with a floor are not taken from under that floor, even if
-/// its pages are the oldest.
+/// Frames that are borrowed on behalf of a tenant do not take it below its floor, even if its pages are the
+/// oldest.
 #[test]
 fn borrowing_leaves_the_askers_floor_alone() {
     let mut operations = vec![Op::Floor { tenant: 1, frames: 3 }];
     operations.extend((0..4).map(|page| Op::Access { tenant: 1, page }));
     operations.extend((0..2).map(|page| Op::Access { tenant: 0, page }));
-    // The first takes what is above the floor.
+    // The first borrows the one frame above the floor, and the others none.
     operations.extend((0..3).map(|_| Op::Borrow { tenant: 1 }));
     let case = Case {
         frames: 6,

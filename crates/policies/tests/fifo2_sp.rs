@@ -45,7 +45,7 @@ enum Op {
         tenant: usize,
         frames: usize,
     },
-    /// Floor and cap are the same.
+    /// Floor and cap become equal, which makes the tenant privileged.
     Privilege {
         tenant: usize,
         frames: usize,
@@ -63,10 +63,10 @@ enum Op {
     Repay,
 }
 
-/// A manager that does what the naive one does.
+/// A manager that follows the same advice as the naive one.
 struct Adviser {
     advice: Advice,
-    /// In order of use.
+    /// The tenant's blocks, in order of use.
     blocks: Vec<(FrameId, PageId)>,
 }
 
@@ -102,17 +102,18 @@ impl Manager for Adviser {
     fn placeholder_used(&mut self, _missing: &Access, _placeholder: FrameId) {}
 }
 
-/// One run: a directory, and what happens to it.
+/// One run: the options of a directory, and the operations on it.
 #[derive(Debug)]
 struct Case {
     frames: usize,
-    /// The tenants use the same pages; otherwise each has its own.
+    /// Whether the tenants use the same pages; otherwise each has pages of its own.
     common: bool,
     operations: Vec<Op>,
 }
 
 impl Case {
-    /// Runs it on a directory and on the naive one, and panics where they differ. The counts of all tenants.
+    /// Runs the case on a directory and on the naive one, and panics if they differ. Returns the counts of
+    /// all tenants.
     fn run(&self) -> TenantStats {
         let mut driver = Driver::new(self.frames, Allocation::Fifo2Sp, false);
         let mut naive = Fifo2Sp::new(self.frames, TENANTS);
@@ -214,7 +215,7 @@ impl Case {
     }
 }
 
-/// Accesses and managers, and with `all`, whatever else can happen.
+/// Accesses and changes of managers and, with `all`, all other operations too.
 fn op(all: bool) -> impl Strategy<Value = Op> {
     let place = (0..TENANTS, 0..PAGES);
     let advice = prop_oneof![
@@ -265,7 +266,7 @@ proptest! {
     }
 }
 
-/// The cases must reach what they are about.
+/// The random cases reach overrules that turn out wrong, and overrules that turn out right.
 #[test]
 fn cases_reach_every_count() {
     use proptest::{strategy::ValueTree, test_runner::TestRunner};
@@ -280,7 +281,7 @@ fn cases_reach_every_count() {
     assert!(sum.overrules > 100 && sum.mistakes > 20 && sum.vindications > 20, "{sum:?}");
 }
 
-/// Without managers it is the policy FIFO2 over all frames, pins included.
+/// Without managers FIFO2-SP is the policy FIFO2 over all frames, also with pins.
 #[test]
 fn without_managers_it_is_fifo2() {
     const FRAMES: usize = 13;
@@ -319,11 +320,11 @@ fn without_managers_it_is_fifo2() {
     }
 }
 
-/// A manager that keeps being wrong loses its say, and has it again after its sentence.
+/// A manager that keeps being wrong is revoked, and restored after its sentence.
 #[test]
 fn revocation_is_that_of_lru_sp() {
     let mut operations = vec![Op::Manage { tenant: 1, advice: Some(Advice::Newest) }];
-    // Groups of pages, each read several times before the next: what the newest page is wrong about.
+    // Groups of pages, each read several times before the next, for which giving up the newest page is wrong.
     for round in 0..400_u64 {
         for step in 0..30_u64 {
             operations.push(Op::Access { tenant: 1, page: (round % 3) * 6 + step % 6 });

@@ -1,5 +1,6 @@
-//! Goal: disclosed reads decide as Belady would where they are complete, disturb nobody where they are wrong,
-//! and a list may be opened, skipped, dropped and left behind at any time.
+//! Goal: with complete hints, misses are those of Belady's OPT. Wrong hints cost other tenants nothing. A
+//! list may be opened, skipped and closed at any time.
+//!
 //! Method: a driver with a directory; misses against a search for the farthest next use; random steps with
 //! `check_invariants` after each.
 
@@ -28,7 +29,7 @@ struct Driver {
     frames: HashMap<PageId, FrameId>,
     flying: Vec<PageId>,
     busy: HashSet<FrameId>,
-    /// Pages that left, with what came in for them.
+    /// Pages that were evicted, each with the page that came in for it.
     evicted: Vec<(PageId, PageId)>,
     misses: u64,
 }
@@ -70,7 +71,7 @@ impl Driver {
         Some(frame)
     }
 
-    /// Returns false if the page is still on its way, or no frame is to be had.
+    /// Accesses the page, which arrives first if it is on its way. Returns false if no frame can be had.
     fn access(&mut self, tenant: TenantId, page: PageId) -> bool {
         if self.flying.contains(&page) {
             self.land(page);
@@ -90,7 +91,8 @@ impl Driver {
         }
     }
 
-    /// Brings in what the tenant wants. Returns the pages with their positions.
+    /// Begins to bring in the pages that the tenant's lists want. Returns them with their positions in the
+    /// lists.
     fn prefetch(&mut self, tenant: TenantId, room: u32) -> Vec<(PageId, u64)> {
         let mut wants = Vec::new();
         let frames = &self.frames;
@@ -120,7 +122,7 @@ impl Driver {
     }
 }
 
-/// Misses of Belady's policy, by searching.
+/// Misses of Belady's OPT, by linear search.
 fn misses_of_opt(reads: &[PageId], frames: usize) -> u64 {
     let mut resident: Vec<PageId> = Vec::new();
     let mut misses = 0;
@@ -160,7 +162,8 @@ fn with_all_reads_disclosed_and_none_ahead_misses_are_those_of_opt() {
     }
 }
 
-/// A loop of 1.5 times the frames, disclosed a lap ahead, keeps what Belady would: LRU misses every read.
+/// A loop over 1.5 times as many pages as frames, disclosed three passes ahead, misses about as often as
+/// under OPT. LRU would miss every read.
 #[test]
 fn a_disclosed_loop_above_memory_misses_what_it_must() {
     let mut driver = Driver::new(100, true);
@@ -181,7 +184,7 @@ fn a_disclosed_loop_above_memory_misses_what_it_must() {
     assert!(driver.misses * 100 <= opt * 102, "{} misses, OPT {opt}", driver.misses);
 }
 
-/// Reads of a loop that is read ahead come between its hits, and are no more for that.
+/// The misses of a disclosed loop are spread among its hits, and are about as many as those of OPT.
 #[test]
 fn what_a_loop_gives_up_lies_between_what_it_keeps() {
     let (length, frames, rounds) = (1200_u64, 800, 6);
@@ -205,7 +208,7 @@ fn what_a_loop_gives_up_lies_between_what_it_keeps() {
     assert!(longest <= 64, "{longest} reads in a row, with 400 pages a round that have to be read");
 }
 
-/// What comes in ahead never costs a page that is needed before it.
+/// A page that comes in ahead never replaces a page that is needed before it.
 #[test]
 fn a_prefetch_does_no_harm() {
     let mut prefetched = 0;
@@ -331,7 +334,7 @@ fn random_steps_keep_the_invariants() {
     }
 }
 
-/// Hints that are all wrong stop being acted upon, and the neighbour misses what it missed without them.
+/// Hints that are wrong are ignored after a while, and the neighbour misses no more than without them.
 #[test]
 fn wrong_hints_cost_nobody_else() {
     let run = |lies: bool| {
@@ -357,7 +360,7 @@ fn wrong_hints_cost_nobody_else() {
     assert!(with <= without, "{with} misses of the neighbour, {without} without hints");
 }
 
-/// Half of the hints are never read: nothing is fetched ahead for the list any more.
+/// If half of the hints are never read, nothing more is fetched ahead for the list.
 #[test]
 fn a_reader_that_skips_loses_the_right_to_prefetch() {
     let mut driver = Driver::new(100, true);
@@ -372,12 +375,13 @@ fn a_reader_that_skips_loses_the_right_to_prefetch() {
     }
     assert_eq!(driver.prefetch(DEFAULT_TENANT, 8), []);
     let (counts, ..) = driver.directory.hint_state(list).unwrap();
-    // Nine reads of later hints tell that those before them are left out: of the last three it is not known
-    // yet.
+    // A hint counts as skipped after several reads of later hints. The last three hints are not known to be
+    // skipped yet.
     assert_eq!((counts.used, counts.skipped), (400, 396));
 }
 
-/// So does one that says so of each page. One long jump is no habit.
+/// A reader that skips page after page by calls loses the right to prefetch too. One long skip does not cost
+/// it.
 #[test]
 fn a_reader_that_leaves_page_after_page_out_loses_it_too() {
     let open = || {
@@ -399,7 +403,8 @@ fn a_reader_that_leaves_page_after_page_out_loses_it_too() {
     assert_eq!((counts.used, counts.skipped), (0, 256));
 }
 
-/// A tenant that leaves the commons takes its blocks along, and lists of those that stay know them no more.
+/// A tenant that leaves the commons takes its blocks along, and lists of tenants that stay do not name them
+/// any more.
 #[test]
 fn blocks_that_leave_the_commons_leave_its_lists() {
     let mut driver = Driver::new(10, true);
@@ -419,7 +424,7 @@ fn blocks_that_leave_the_commons_leave_its_lists() {
     driver.directory.check_invariants();
 }
 
-/// A few looks at busy frames, after which the driver gives up instead of looking for ever.
+/// Claims of a driver that gives up after a number of looks at frames.
 struct FewLooks<'a> {
     busy: &'a HashSet<FrameId>,
     left: u32,
@@ -440,7 +445,8 @@ impl Claims for FewLooks<'_> {
     }
 }
 
-/// Where frames are taken by their prices, a busy one is refused for the question, and the next one goes.
+/// Where frames are taken by their prices, a busy frame is passed over in this decision, and the next one is
+/// taken.
 #[test]
 fn a_busy_frame_is_passed_over_where_frames_have_prices() {
     let mut driver = Driver::with(8, Allocation::CostBenefit, true);
@@ -455,7 +461,7 @@ fn a_busy_frame_is_passed_over_where_frames_have_prices() {
     driver.directory.check_invariants();
 }
 
-/// A loop over as many pages as there are frames hits as long as none of them goes.
+/// A loop over as many pages as frames hits only while all frames are kept, so the next frame has a cost.
 #[test]
 fn the_next_frame_costs_what_its_account_loses() {
     let mut driver = Driver::with(8, Allocation::CostBenefit, true);
@@ -465,19 +471,19 @@ fn the_next_frame_costs_what_its_account_loses() {
     }
     let next = driver.directory.next_frame(DEFAULT_TENANT);
     assert!(matches!(next, NextFrame::Taken { page: PageId(0), cost, .. } if cost > 0.0), "{next:?}");
-    // Without a rate of accesses nothing is lost a second.
+    // Without a rate of accesses there is no loss for each second.
     driver.directory.forget_rate(DEFAULT_TENANT);
     let next = driver.directory.next_frame(DEFAULT_TENANT);
     assert!(matches!(next, NextFrame::Taken { page: PageId(0), cost: 0.0, .. }), "{next:?}");
 }
 
-/// Where an account has blocks that no list names, the list's farthest block goes instead of the ledger's
-/// candidate if it is needed later, and the candidate if that has been idle for longer.
+/// An account has blocks that no list names. Such a candidate is expected to stay idle for as long as it has
+/// been. The list's farthest block goes instead of the candidate if it is needed later than that.
 #[test]
 fn the_farthest_block_goes_if_it_is_needed_later_than_the_candidate() {
     let idle_for = |others: u64| {
         let mut driver = Driver::new(4, true);
-        // The candidate; others; and the block that is needed last.
+        // The candidate, two other blocks, and the block that is needed last.
         for page in [10, 20, 21, 30] {
             assert!(driver.access(DEFAULT_TENANT, PageId(page)));
         }
@@ -494,7 +500,7 @@ fn the_farthest_block_goes_if_it_is_needed_later_than_the_candidate() {
     assert_eq!(idle_for(100), PageId(10));
 }
 
-/// Panics when it is asked about a block that it was not told of.
+/// A manager that panics if it is asked about a block that it was not told of.
 #[derive(Default)]
 struct KnowsItsBlocks(HashSet<FrameId>);
 
@@ -522,7 +528,8 @@ impl Manager for KnowsItsBlocks {
     fn placeholder_used(&mut self, _missing: &Access, _placeholder: FrameId) {}
 }
 
-/// The candidate is a page ahead of its first access: a list may name another one, the manager is not asked.
+/// The candidate is a page that came in ahead and was not accessed yet. A list may name another page; the
+/// manager is not asked.
 #[test]
 fn a_manager_beside_a_list_is_asked_about_what_it_knows() {
     let mut driver = Driver::new(4, true);
@@ -540,7 +547,8 @@ fn a_manager_beside_a_list_is_asked_about_what_it_knows() {
     assert_eq!((stats.decisions, stats.manager_panics), (2, 0));
 }
 
-/// Lists are those of their tenant, and what they name is disclosed by it alone, until it was read.
+/// A list belongs to its tenant. The pages that it names count as disclosed by that tenant alone, until it
+/// reads them.
 #[test]
 fn what_is_disclosed_is_told_of_its_tenant() {
     let mut driver = Driver::new(10, true);
@@ -572,7 +580,7 @@ fn what_is_disclosed_is_told_of_its_tenant() {
     driver.directory.check_invariants();
 }
 
-/// From the first call on by which a reader says where it is, its accesses move its list no more.
+/// After a reader has said by a call where it is, its accesses do not move its list any more.
 #[test]
 fn a_reader_that_says_where_it_is_moves_its_list_itself() {
     let state = |driver: &Driver, list| {
@@ -604,7 +612,8 @@ fn a_reader_that_says_where_it_is_moves_its_list_itself() {
     driver.directory.check_invariants();
 }
 
-/// Each file has a batch of its own: it takes no more while it runs, and other files go on.
+/// Each file has a batch of its own. No further page of the file is fetched while its batch is under way;
+/// other files go on.
 #[test]
 fn batches_are_by_file() {
     let mut driver = Driver::new(64, true);
@@ -628,7 +637,7 @@ fn batches_are_by_file() {
     driver.directory.check_invariants();
 }
 
-/// A list would be lost with the account that it is in.
+/// A list belongs to the tenant's own account, and would be lost with it.
 #[test]
 fn a_tenant_with_a_list_does_not_join_the_commons() {
     let manager = || ManagerKind::Auto.build(8, 1, DEFAULT_TENANT);

@@ -1,6 +1,8 @@
-//! Goal: in pools whose metadata has no room in a processor's cache, where the directory touches what a
-//! question will look at before it asks, decisions are those of a directory that touches nothing.
-//! Method: an automatic manager, and the same one behind a manager that passes on all but those touches.
+//! Goal: in large pools, whose metadata does not fit in a processor's cache, the directory prefetches the
+//! memory that a decision will read. Decisions are the same as without these prefetches.
+//!
+//! Method: an automatic manager, and the same manager behind one that passes on all calls except the
+//! prefetches.
 
 use bufpool_policies::{
     Access, Admission, Block, ContextId, FileId, FrameId, Look, Manager, ManagerKind, PageId, TenantId,
@@ -12,7 +14,7 @@ use cache::{Cache, Idle};
 const FRAMES: u32 = 1 << 15;
 const DEFAULT: TenantId = TenantId(0);
 
-/// Touches nothing ahead.
+/// A manager that passes on all calls except those that prefetch memory.
 struct Untouched(Box<dyn Manager>);
 
 impl Manager for Untouched {
@@ -54,7 +56,8 @@ fn by_values() -> Box<dyn Manager> {
     ManagerKind::Reuse.build(FRAMES, 1, DEFAULT)
 }
 
-/// A loop that does not fit, and in between pages of another call site that come back sooner.
+/// A loop that does not fit, and between its accesses those of another call site, whose pages come back
+/// sooner.
 fn accesses() -> impl Iterator<Item = (u32, u64)> {
     let looped = (0..160_000u64).map(|at| (1, at % 40_000));
     looped.flat_map(|access| [access, (2, 100_000 + access.1 * 7919 % 5_000)])
@@ -76,7 +79,7 @@ fn what_is_touched_ahead_of_a_question_changes_no_decision() {
     assert_eq!(stats.manager_panics, 0);
 }
 
-/// The candidate is a page ahead of its first access, which its manager does not know.
+/// The candidate is a page that came in ahead and was not accessed yet, which its manager does not know.
 #[test]
 fn a_manager_that_knows_no_page_has_nothing_to_touch() {
     let mut cache = Cache::new(FRAMES, false);

@@ -1,7 +1,8 @@
-//! What every manager owes the directory, and gets from it: whatever is accessed, discarded, busy or capped,
-//! the state stays consistent, the same calls give the same decisions, reports add up, and an oblivious
-//! tenant hits wherever it would under plain LRU.
-//! Method: random steps through a real directory, invariants after each.
+//! What holds for every manager in a directory. Whatever is accessed, discarded, busy or capped, the state
+//! stays consistent, the same calls give the same decisions, and reports add up. An oblivious tenant hits
+//! wherever it would under plain LRU.
+//!
+//! Method: random steps through a real directory, with a check of the invariants after each.
 
 use std::collections::HashMap;
 
@@ -11,13 +12,14 @@ use bufpool_policies::{
 };
 use proptest::prelude::*;
 
-/// The tenant without a manager, and the one with.
+/// The tenant without a manager.
 const OBLIVIOUS: TenantId = TenantId(0);
+/// The tenant with a manager.
 const MANAGED: TenantId = TenantId(1);
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Loops or jumps over a few pages.
+    /// Accesses to `length` pages from `first` on, every `stride`-th page, around and around.
     Access {
         managed: bool,
         context: u32,
@@ -33,11 +35,12 @@ enum Step {
     Cap {
         frames: u32,
     },
-    /// This number of frames are busy, beginning with this one.
+    /// From here on `frames` frames from `first` on are busy.
     Busy {
         first: u32,
         frames: u32,
     },
+    /// The managed tenant gets a new manager.
     Adopt,
 }
 
@@ -61,7 +64,7 @@ struct World {
     directory: Directory,
     frame_of: HashMap<PageId, FrameId>,
     busy: Busy,
-    /// Hits of the oblivious tenant, in order.
+    /// For each access of the oblivious tenant, in order, whether it was a hit.
     oblivious: Vec<bool>,
     misses: u64,
 }

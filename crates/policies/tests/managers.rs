@@ -1,5 +1,6 @@
-//! A custom manager that panics, answers nonsense or names another tenant's page harms nobody: the directory
-//! stays consistent and every other tenant's hits and misses are those next to an oblivious tenant.
+//! A custom manager that panics, or names a frame that does not exist or that another tenant has, harms no
+//! other tenant. The directory stays consistent, and other tenants hit wherever they would beside an
+//! oblivious tenant.
 
 use std::collections::HashMap;
 
@@ -8,7 +9,7 @@ use bufpool_policies::{
     Manager, PageId, SplitMix64, TenantId, TenantStats,
 };
 
-/// In which call a manager misbehaves.
+/// How a manager misbehaves.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Trick {
     Nothing,
@@ -18,11 +19,11 @@ enum Trick {
     PanicOnReplace,
     PanicOnMistake,
     PanicOnDrop,
-    /// A frame number beyond the pool.
+    /// It names a frame number beyond the pool.
     OutOfRange,
-    /// Any frame, mostly others'.
+    /// It names any frame, mostly one of another tenant.
     AnyFrame,
-    /// Its newest block, so that there are mistakes.
+    /// It names its newest block, so that there are mistakes.
     Newest,
     PanicWhenAsked,
 }
@@ -43,7 +44,7 @@ impl Trickster {
     }
 }
 
-/// A payload whose own drop panics, the worst a manager can leave behind.
+/// A panic payload whose own drop panics.
 struct Loud;
 
 impl Drop for Loud {
@@ -108,8 +109,8 @@ impl Claims for NothingBusy {
     }
 }
 
-/// Tenant 0 is oblivious, tenant 1 has the trickster. Returns tenant 0's hits in order, and tenant 1's
-/// counts.
+/// Tenant 0 is oblivious, tenant 1 has the manager. Returns for each access of tenant 0 whether it was a hit,
+/// and the counts of tenant 1.
 fn run(trick: Trick) -> (Vec<bool>, TenantStats) {
     let options = DirectoryOptions {
         frames: 64,

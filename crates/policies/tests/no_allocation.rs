@@ -1,5 +1,5 @@
-//! After warm-up an access allocates nothing, whatever the policy, and a directory knows how many bytes it
-//! holds: counted by the allocator itself.
+//! After warm-up an access allocates nothing, whatever the policy, and a directory reports how many bytes it
+//! holds. Both are checked with the counts of the allocator.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -14,7 +14,7 @@ use bufpool_policies::{
 };
 
 thread_local! {
-    /// Allocations of this thread; the test runner's other threads allocate as they please.
+    /// Allocations of this thread. Those of the test runner's other threads do not count.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
     /// Bytes that this thread has allocated and not given back.
     static HELD_BYTES: Cell<isize> = const { Cell::new(0) };
@@ -59,7 +59,7 @@ impl Claims for NothingBusy {
 const FRAMES: usize = 200;
 const PAGES: usize = 700;
 
-/// Accesses by three tenants to a table of pages: where each page is.
+/// A driver of a directory, which has the frame of each page.
 struct Driver {
     directory: Directory,
     frame_of: Vec<Option<FrameId>>,
@@ -122,7 +122,7 @@ fn allocates_nothing(allocation: Allocation, policy: PolicyKind) {
     directory.set_policy(guest, 0, policy).unwrap();
     let mut driver =
         Driver { directory, frame_of: vec![None; PAGES], random: SplitMix64::new(1), loop_at: 0 };
-    // A level's arrays follow its largest population, which is the cap.
+    // A level's arrays grow to its largest number of blocks, which is the cap.
     driver.run(10_000, &[guest]);
     assert_eq!(driver.directory.resident(guest), 100);
     driver.run(60_000, &[DEFAULT_TENANT, guest, other]);
@@ -132,7 +132,7 @@ fn allocates_nothing(allocation: Allocation, policy: PolicyKind) {
     assert!(driver.directory.stats().overrules > 1000);
 }
 
-/// What it has allocated goes with it.
+/// The bytes that it reports are those that are freed when it is dropped.
 #[test]
 fn a_directory_says_how_many_bytes_it_holds() {
     use Allocation::{AllocLru, CostBenefit, Fifo2Sp, GlobalLru, LruS, LruSp};
@@ -157,7 +157,7 @@ fn a_directory_says_how_many_bytes_it_holds() {
     }
 }
 
-/// Reads, demotions and pages that are taken or forgotten, of a tier that was full once.
+/// Random calls to a tier: reads, fills, demotions, and pages that are taken or forgotten.
 fn call_tier(tier: &mut dyn TierOrder, random: &mut SplitMix64, calls: u64) {
     for now in 0..calls {
         let page = PageId(random.below(5000));
@@ -182,7 +182,7 @@ fn tiers_allocate_nothing_after_warm_up() {
         let frames = Segments::Exponential.capacity_min();
         let mut tier = kind.build(TierSetup { frames, client_frames: frames, seed: 1 });
         let mut random = SplitMix64::new(1);
-        // Every page comes in, and in the calls after it those that are used become protected.
+        // Every page comes in. In the calls after that, pages that are used become protected.
         for page in 0..20_000 {
             tier.demote(PageId(page % 5000));
         }

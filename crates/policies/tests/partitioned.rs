@@ -1,7 +1,8 @@
-//! The partitioned manager: it handles loops nearly as OPT does, is ARC where nothing loops or nobody says
-//! who accesses, takes a wrong class back from the stream that it was wrong for and from no other, and never
-//! contradicts itself.
-//! Method: streams with a known optimum and random mixes, through a real directory.
+//! The partitioned manager: it misses little more than OPT in loops, and as ARC where nothing loops or
+//! accesses have no contexts; it takes a wrong class from the stream that has it and from no other; and its
+//! state is consistent.
+//!
+//! Method: streams with a known optimum, and random mixes, through a real directory.
 
 mod cache;
 
@@ -45,8 +46,8 @@ fn loops_cost_little_more_than_the_optimum_once_they_are_seen() {
             let optimum = (passes * length * (length - frames)) as f64 / (length - 1) as f64;
             assert!(ours as f64 <= 1.05 * optimum, "{kind}, {frames} frames: {ours}, OPT {optimum}");
             let report = streams(&cache)[0];
-            // DEAR looks at 500 accesses at a time, and sees no page of so long a loop twice. That serves as
-            // well.
+            // DEAR sees 500 accesses at a time, and so no page of this loop twice. As one-shot the loop
+            // misses no more than as a loop.
             let class = if kind == ManagerKind::Dear { Class::OneShot } else { Class::Looping };
             assert_eq!(report.class, class, "{kind}");
             assert_eq!(u64::from(report.frames), frames, "{kind}");
@@ -56,7 +57,7 @@ fn loops_cost_little_more_than_the_optimum_once_they_are_seen() {
     }
 }
 
-/// One policy over all frames.
+/// Misses of ARC over all frames.
 fn arc_misses(frames: u32, pages: impl Iterator<Item = u64>) -> u64 {
     let mut arc = classic::build(PolicyKind::Arc, frames);
     let mut frame_of = std::collections::HashMap::new();
@@ -100,7 +101,7 @@ fn without_contexts_it_is_arc() {
     }
 }
 
-/// A context whose blocks are used in no order has no partition, and so is ARC, too.
+/// A context whose blocks are used in no order has no partition, and so misses as ARC too.
 #[test]
 fn without_loops_it_is_arc() {
     let random = |seed: u64| {
@@ -135,8 +136,8 @@ fn pcc_is_fooled_by_small_files_and_amp_is_not() {
     assert!(pcc >= 15_000, "{pcc}");
 }
 
-/// A loop and an index, each a context and file of its own, share the frames: ghosts decide, or periods, and
-/// the index is kept. Under UBM the index is in the default partition.
+/// A loop and an index, each with its own context and file, share the frames. Ghosts or periods decide the
+/// shares, and the index is kept. Under UBM the index is in the default partition.
 #[test]
 fn sizes_adapt_to_what_frames_are_worth() {
     for kind in [ManagerKind::Amp, ManagerKind::PccGain, ManagerKind::UbmGain] {
@@ -150,15 +151,14 @@ fn sizes_adapt_to_what_frames_are_worth() {
                 missed[number] += u32::from(!is_hit && at >= 100_000);
             }
         }
-        // A frame is hit once in 500 rounds by the index, and once in 2,000 by the loop. All to the index
-        // leaves 500 for the loop.
+        // A frame of the index is hit once in 500 rounds, and one of the loop once in 2,000. With all of the
+        // index in memory 500 frames are left for the loop.
         assert!(missed[0] <= 10_000, "{kind}, index: {missed:?}");
         assert!(missed[1] <= 85_000, "{kind}, loop: {missed:?}");
     }
 }
 
-/// Of two loops, the one whose blocks come again sooner is kept where marginal gains decide, although both
-/// are as long.
+/// Of two loops of the same length, that whose blocks come back sooner is kept where marginal gains decide.
 #[test]
 fn by_marginal_gains_the_loop_of_the_longest_period_gives_up_frames() {
     for kind in [ManagerKind::PccGain, ManagerKind::UbmGain] {
@@ -176,8 +176,9 @@ fn by_marginal_gains_the_loop_of_the_longest_period_gives_up_frames() {
     }
 }
 
-/// A stream loops until it is known for it, then turns local. From four pool sizes of accesses later it
-/// misses hardly more than under LRU, and an oblivious tenant hits wherever it would without it.
+/// A stream loops until the manager knows that, and then becomes local. After four times as many accesses as
+/// frames it misses hardly more than under LRU, and an oblivious tenant hits wherever it would beside a
+/// tenant without a manager.
 #[test]
 fn a_stream_that_changes_recovers_and_costs_an_oblivious_tenant_nothing() {
     for kind in [ManagerKind::AmpPlus, ManagerKind::Auto] {
@@ -213,8 +214,8 @@ fn a_stream_that_changes_recovers_and_costs_an_oblivious_tenant_nothing() {
     }
 }
 
-/// Groups that are read a few times each look like a loop and are none. The stream loses its class; a true
-/// loop beside it keeps its own.
+/// Groups of pages that are each read a few times look like a loop to PCC and are none. The stream loses its
+/// class; a loop beside it keeps its own.
 #[test]
 fn a_stream_that_keeps_being_wrong_is_not_followed_and_others_are() {
     let mut cache = Cache::new(819, false);
@@ -237,7 +238,7 @@ fn a_stream_that_keeps_being_wrong_is_not_followed_and_others_are() {
     assert!(!stream(&cache, 2).revoked && stream(&cache, 2).class == Class::Looping);
 }
 
-/// More loops than partitions, more streams than are remembered: nothing is refused and nothing breaks.
+/// With more loops than partitions, and more streams than are remembered, the state stays consistent.
 #[test]
 fn many_streams_pass() {
     let mut cache = Cache::managed(400, ManagerKind::Amp);

@@ -1,7 +1,7 @@
-//! Policy programs as managers: each victim is that of the policy of the same name in Rust, whichever frames
-//! are busy; whatever a program does, the directory stays consistent; one that misbehaves is unloaded, and
-//! its tenant does then what one without a manager does; and each event is what the program's text says, to
-//! the last step.
+//! Policy programs as managers. Each victim is that of the policy of the same name in Rust, whichever frames
+//! are busy. Whatever a program does, the directory stays consistent. A program that misbehaves is unloaded,
+//! and its tenant is then as one without a manager. Each event does, step by step, what the program's text
+//! says.
 
 mod naive_program;
 mod program_ops;
@@ -107,7 +107,7 @@ fn loops() -> impl Iterator<Item = Op> + Clone {
     (0..=u8::MAX).map(|at| Op::Access { tenant: true, page: at % 20 })
 }
 
-/// Eight incidents, and the reason.
+/// Eight incidents unload a program, and the reason is reported.
 #[test]
 fn a_program_with_too_many_incidents_is_unloaded_with_its_reason() {
     for (replace, incident, words) in [
@@ -125,7 +125,7 @@ fn a_program_with_too_many_incidents_is_unloaded_with_its_reason() {
         let mut seen = 0;
         for op in loops() {
             if incident == Incident::InvalidAnswer {
-                // All frames but that of the ledger's head.
+                // The frame of the page that came last.
                 let head = world.directory.upcoming().next().map_or(0, |frame| frame.0 as u8);
                 let newest = (head + 9) % 10;
                 world.apply(&Op::Busy { first: newest, frames: 1 });
@@ -143,8 +143,8 @@ fn a_program_with_too_many_incidents_is_unloaded_with_its_reason() {
     }
 }
 
-/// A fault happens when `a` is 1, once. Seven, and an eighth after 1,024 calls without one, leave the program
-/// loaded; seven more do not.
+/// The program has one fault each time that `a` is set to 1. Seven faults leave it loaded, and so do seven
+/// more after 1,024 calls without a fault; the next one unloads it.
 #[test]
 fn incidents_that_are_far_apart_do_not_unload_a_program() {
     let program = Program::parse(&text("jz a, ok\n ldc a, 0 ; div a, k, k\n ok: ret c")).unwrap();
@@ -207,8 +207,8 @@ fn a_privileged_program_needs_a_privileged_tenant() {
     assert!(refused.to_string().starts_with("expected a program without `privileged`"), "{refused}");
 }
 
-/// What the random tests below draw reaches every kind of incident, programs that are unloaded, and programs
-/// that choose for themselves.
+/// Among the random programs are some with every kind of incident, some that are unloaded, and some that
+/// overrule.
 #[test]
 fn generated_programs_do_everything_that_programs_do() {
     let mut sum = [0_u64; 6];
@@ -225,7 +225,7 @@ fn generated_programs_do_everything_that_programs_do() {
     assert!(sum.iter().all(|count| *count >= 10), "{sum:?}");
 }
 
-/// A program, run twice: as the pool runs it, and word by word from its text.
+/// A program that is run twice: as the pool runs it, and by the naive interpreter from its text.
 struct Twice {
     fast: ProgramManager,
     naive: Naive,
@@ -274,8 +274,9 @@ impl Twice {
         twice
     }
 
-    /// Runs an event that the program has had when it had taken `before` steps from its text, and compares
-    /// steps, incidents and wishes. What it gives.
+    /// Runs an event, which the program as the pool runs it has just had, in the naive interpreter too, and
+    /// compares steps, incidents and wishes. `before` is the number of steps that the program had taken
+    /// before the event. Returns the answer of the naive interpreter.
     fn check(&mut self, event: &str, before: u64, about: About, is_question: bool) -> Option<FrameId> {
         let mut look = Bits(self.busy);
         let look = is_question.then_some(&mut look as &mut dyn Look);
@@ -300,8 +301,8 @@ impl Twice {
         answer.ok().flatten()
     }
 
-    /// A page is accessed: it is hit, or comes in where there is room or another one leaves. `None` once the
-    /// program is unloaded.
+    /// Accesses a page, which is drawn from `word`. On a miss it takes a free frame or replaces another page.
+    /// `None` once the program is unloaded.
     fn step(&mut self, resident: &mut Vec<PageId>, word: u64) -> Option<()> {
         let page = PageId::in_file(FileId((word & 1) as u32), word >> 1 & 15);
         let access = Access {
@@ -343,7 +344,8 @@ impl Twice {
         self.is_loaded()
     }
 
-    /// A mistake, a question, and what follows from its answer; `None` once the program is unloaded.
+    /// Runs the events of a replacement: mistake, replace, and gone for the page that is replaced. `None`
+    /// once the program is unloaded.
     fn replace(&mut self, resident: &[PageId], access: &Access, candidate: FrameId) -> Option<FrameId> {
         let at = resident[candidate.index()];
         let about = About {
@@ -379,11 +381,11 @@ impl Twice {
     }
 }
 
-/// Each event of the program takes the same steps, has the same incidents and wishes, and gives the same
-/// page as its text says.
+/// Checks that each event of the program takes the steps, has the incidents and wishes, and gives the page
+/// that its text says.
 fn run_twice(program: &Program, fuel: u32, words: impl IntoIterator<Item = u64>) {
     let (mut twice, mut resident) = (Twice::new(program, fuel), Vec::new());
-    // Until the last one, or until the program is unloaded.
+    // Until the last word, or until the program is unloaded.
     let _ = words.into_iter().try_for_each(|word| twice.step(&mut resident, word));
 }
 
@@ -417,8 +419,8 @@ fn regressions() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// A generated program is valid, and its text and its bytes are the same program; whatever it does, the
-    /// directory is consistent after each step.
+    /// A generated program is valid, and its text and its bytes stand for the same program. Whatever it does,
+    /// the directory is consistent after each step.
     #[test]
     fn generated_programs_run(bytes in prop::collection::vec(any::<u8>(), 100..1500)) {
         prop_assert!(program_ops::run_generated(&bytes).is_ok());
@@ -434,7 +436,7 @@ proptest! {
         run_twice(&program, fuel, words);
     }
 
-    /// The tenant without a program hits wherever it would beside one without.
+    /// The tenant without a program has at least as many hits as beside a program that overrules nothing.
     #[test]
     fn a_program_takes_no_hits_from_others(
         bytes in prop::collection::vec(any::<u8>(), 0..600),

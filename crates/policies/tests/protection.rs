@@ -1,6 +1,5 @@
-//! What LRU-SP promises to tenants about each other (invariants 3 to 6 and 10 of the design), on thousands of
-//! seeded random mixes, next to plain LRU of the same size; and that the ablations break the promises they
-//! are said to break.
+//! The promises of LRU-SP to a tenant about other tenants, on thousands of seeded random mixes, beside plain
+//! LRU of the same size; and that ALLOC-LRU and LRU-S break those of them that they are said to break.
 
 mod naive;
 
@@ -14,10 +13,10 @@ use bufpool_policies::{
 use naive::{Naive, Order};
 
 const TENANTS: u64 = 3;
-/// The kind of manager that tenants have in common.
+/// The kind of [`manage`] that puts a tenant into the commons.
 const COMMONS: u64 = 4;
 
-/// The list that plain LRU holds, least recent first.
+/// Plain LRU: its list has the least recently used page first.
 struct PlainLru {
     frames: usize,
     list: VecDeque<u64>,
@@ -36,7 +35,7 @@ impl PlainLru {
     }
 }
 
-/// Gives up any of its blocks.
+/// A manager that gives up a random block.
 struct RandomVictim {
     random: SplitMix64,
     held: Vec<FrameId>,
@@ -125,8 +124,8 @@ impl Pool {
     }
 }
 
-/// Manager `kind` for the tenant: none, LRU by directive, MRU by directive, random, random in common with
-/// others.
+/// Gives the tenant a manager: 0 none, 1 LRU by directive, 2 MRU by directive, 3 random victims, 4 the
+/// commons, whose manager gives up random victims.
 fn manage(pool: &mut Pool, tenant: u64, kind: u64, seed: u64) {
     let id = TenantId(tenant as u32);
     match kind {
@@ -139,7 +138,7 @@ fn manage(pool: &mut Pool, tenant: u64, kind: u64, seed: u64) {
     }
 }
 
-/// A page of the tenant: a loop, or a random page of a small or a large set.
+/// A page of the tenant: the next page of a loop, or a random page of a small or a large set.
 fn next_page(random: &mut SplitMix64, loops: &mut u64, private: bool, tenant: u64) -> u64 {
     let base = if private { tenant * 1000 } else { 0 };
     base + match random.below(3) {
@@ -152,17 +151,19 @@ fn next_page(random: &mut SplitMix64, loops: &mut u64, private: bool, tenant: u6
     }
 }
 
-/// What one random mix showed.
+/// What the random mixes showed, summed up.
 #[derive(Default)]
 struct Verdicts {
-    /// Accesses of unmanaged tenants that hit under plain LRU and missed.
+    /// Accesses of unmanaged tenants that missed, and hit under plain LRU.
     lost_hits: u32,
-    /// Accesses of unmanaged tenants that differed from plain LRU before the first vindication.
+    /// Accesses of unmanaged tenants before the first vindication that hit or missed other than under plain
+    /// LRU.
     differences: u32,
     overrules: u64,
 }
 
-/// With `commons` the managed tenants begin there, and may leave with a directive in mid-stream.
+/// Runs random mixes. With `commons` the managed tenants begin in the commons, and may leave it in
+/// mid-stream.
 fn random_mixes(allocation: Allocation, runs: u64, commons: bool) -> Verdicts {
     let mut verdicts = Verdicts::default();
     for run in 0..runs {
@@ -170,7 +171,7 @@ fn random_mixes(allocation: Allocation, runs: u64, commons: bool) -> Verdicts {
         let frames = 4 + random.below(25);
         let mut pool = Pool::new(frames, allocation, false);
         let mut plain = PlainLru { frames: frames as usize, list: VecDeque::new() };
-        // Tenant 0 is oblivious, so that there is always somebody to protect.
+        // Tenant 0 is oblivious, so that there is always a tenant to protect.
         let kinds = if commons { [0, COMMONS, COMMONS] } else { [0, 1 + random.below(3), random.below(4)] };
         let leaves_at = if commons { [1, 2].map(|_| random.below(600)) } else { [u64::MAX; 2] };
         (0..TENANTS).for_each(|tenant| manage(&mut pool, tenant, kinds[tenant as usize], run));
@@ -201,7 +202,7 @@ fn lru_sp_takes_no_hit_from_an_oblivious_tenant() {
     assert_eq!(verdicts.differences, 0);
 }
 
-/// Whether all others are in the commons or leave it, and whatever its manager does.
+/// The other tenants are in the commons or leave it, and its manager gives up random victims.
 #[test]
 fn the_commons_takes_no_hit_from_an_oblivious_tenant() {
     let verdicts = random_mixes(Allocation::LruSp, 3000, true);
@@ -223,8 +224,8 @@ fn lru_s_breaks_both() {
     assert!(verdicts.differences > 0);
 }
 
-/// The paper's ReadN, deterministic variant: three accesses of the foreground (groups of 500 blocks read five
-/// times), two of a foolish background (groups of 300), 819 frames.
+/// The paper's ReadN with a fixed interleaving: three accesses of the foreground, in groups of 500 blocks
+/// that are each read five times, then two of a foolish background, in groups of 300. There are 819 frames.
 #[test]
 fn lru_s_fails_read_500_where_lru_sp_equals_oblivious() {
     let foreground_misses = |allocation, foolish: bool| {
@@ -253,8 +254,8 @@ fn lru_s_fails_read_500_where_lru_sp_equals_oblivious() {
     assert_eq!(foreground_misses(Allocation::LruS, true), 3345);
 }
 
-/// With shared pages the rule protects every page that an unmanaged tenant used itself within the last C
-/// distinct blocks of all tenants.
+/// With shared pages the rule keeps every page that an unmanaged tenant used itself while fewer distinct
+/// blocks than there are frames were used since, by any tenant.
 #[test]
 fn shared_pages_stay_for_whoever_uses_them() {
     let lost = |rule: bool| {
@@ -288,7 +289,8 @@ fn shared_pages_stay_for_whoever_uses_them() {
     assert!(lost(false) > 0, "without the rule the guarantee must be seen to fail");
 }
 
-/// A manager that always agrees, and no manager at all, give plain LRU and no placeholders.
+/// With managers that always agree, and without managers, misses are those of plain LRU, and nothing is
+/// overruled.
 #[test]
 fn agreeing_managers_are_plain_lru() {
     for kind in [0, 1] {
@@ -307,8 +309,8 @@ fn agreeing_managers_are_plain_lru() {
     }
 }
 
-/// A single smart tenant misses as often as its policy run alone: a loop of L blocks under MRU with C frames
-/// misses L + (P - 1)(L - C) times.
+/// A single smart tenant misses as often as its policy alone: P passes of a loop of L blocks under MRU with C
+/// frames, P at most C, miss L + (P - 1)(L - C) times.
 #[test]
 fn a_lone_smart_tenant_pays_nothing_for_the_ledger() {
     for (blocks, passes, frames, expected) in [
@@ -329,8 +331,8 @@ fn a_lone_smart_tenant_pays_nothing_for_the_ledger() {
     }
 }
 
-/// The same for every policy a level can have: the tenant misses exactly where the policy misses that owns
-/// all frames, told of each as it fills.
+/// With every policy that a level can have, the tenant misses exactly where the policy alone does,
+/// whose capacity grows with the number of pages.
 #[test]
 fn a_level_decides_as_its_policy_alone_would() {
     for kind in PolicyKind::ALL {
@@ -369,9 +371,10 @@ fn a_level_decides_as_its_policy_alone_would() {
     }
 }
 
-/// The shadow ledger: read through placeholders, it is the first C blocks by last reference, those left out
-/// whose placeholder was vindicated and which were not referenced since. Holds always; checked on the oracle
-/// that the directory equals.
+/// The shadow ledger is the ledger with each block to which a placeholder points replaced by the
+/// placeholder's absent block. It always has the C most recently referenced blocks, C being the number of
+/// frames, without blocks whose placeholder was vindicated and that were not referenced since. This is
+/// checked on the naive LRU-SP, with which the directory agrees.
 #[test]
 fn the_shadow_ledger_is_plain_lru_without_the_vindicated() {
     let mut vindications = 0;

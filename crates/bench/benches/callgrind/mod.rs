@@ -1,19 +1,19 @@
-//! Instructions, loads and stores, counted by callgrind: the bench starts itself under it.
+//! Instructions, loads and stores, counted by callgrind, under which the bench starts itself.
 
 use std::process::Command;
 
 use anyhow::Context;
 
 /// How many instructions, loads and stores this bench makes with `arguments`: in functions that `toggle`
-/// matches and those that they call, or in all threads from beginning to end.
+/// matches and those that they call or, without `toggle`, in all threads from beginning to end.
 pub fn count(toggle: Option<&str>, arguments: &[&str]) -> anyhow::Result<[f64; 3]> {
     let output = Command::new("valgrind")
-        // The simulation of caches is what counts loads and stores.
+        // Loads and stores are counted only with the simulation of caches.
         .args(["--tool=callgrind", "--cache-sim=yes", "--callgrind-out-file=/dev/null"])
         .args(toggle.map(|toggle| format!("--toggle-collect={toggle}")))
         .arg(std::env::current_exe()?)
         .args(arguments)
-        // Under valgrind rings do not complete anything.
+        // Under valgrind the operations of an io_uring never complete.
         .env("BUFPOOL_REFUSE_URING", "1")
         .output()
         .context("start valgrind, which counts the instructions")?;

@@ -1,4 +1,4 @@
-//! Workloads under the schemes of the main job, cold in every iteration.
+//! Workloads under the schemes of the main job. Each iteration has a pool that begins empty.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use bufpool::{Direct, Io};
 use bufpool_bench::workload::{self, Database, RunOptions, SCHEMES, Sizes};
 use criterion::{BenchmarkId, Criterion};
 
-/// Small enough for ten iterations in seconds, large enough that memory holds only a part.
+/// So few tuples that ten iterations take seconds, and so many that memory holds only a part.
 const SIZES: Sizes = Sizes { tuples: 8_000 };
 const SEED: u64 = 1;
 

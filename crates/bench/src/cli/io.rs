@@ -15,7 +15,7 @@ pub enum Direct {
 }
 
 impl Direct {
-    /// The pool's option for it.
+    /// The pool's option of this name.
     pub fn option(self) -> bufpool::Direct {
         match self {
             Self::Prefer => bufpool::Direct::Prefer,
@@ -37,7 +37,7 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// The pool's option for it.
+    /// The pool's option of this name.
     pub fn io(self) -> Io {
         match self {
             Self::Auto => Io::Auto,

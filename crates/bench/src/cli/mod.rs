@@ -37,7 +37,7 @@ pub struct Common {
 }
 
 impl Common {
-    /// The number of threads asked for, or one a processor.
+    /// The number of threads that was asked for, or one for each processor that this process may use.
     pub fn jobs(&self) -> usize {
         match self.jobs {
             Some(jobs) => jobs as usize,

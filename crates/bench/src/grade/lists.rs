@@ -5,14 +5,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-/// A list by name, and the files of its traces.
+/// A list's name, and the files of its traces.
 pub type TraceList = (String, Vec<PathBuf>);
 
-/// The traces that each list names, with the list's name.
+/// The name of each list, with the files of the traces that it names.
 ///
 /// # Errors
 ///
-/// If a list cannot be read, names nothing, or names a file that is nowhere, or if a trace is named twice.
+/// If a list cannot be read, names nothing, or names a file that is neither in its own folder nor in
+/// `traces`; or if a trace is named twice.
 pub fn read_lists(lists: &[PathBuf], traces: &Path) -> Result<Vec<TraceList>> {
     let name =
         |list: &PathBuf| list.file_stem().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
@@ -26,16 +27,16 @@ pub fn read_lists(lists: &[PathBuf], traces: &Path) -> Result<Vec<TraceList>> {
     Ok(lists)
 }
 
-/// What names of traces end with, compressed or not.
+/// Ends of the names of traces, compressed or not.
 const TRACE_ENDS: [&str; 7] = [".txt", ".tsv", ".trc", ".lis", ".bin", ".gz", ".zst"];
-/// Of the files beside a trace that say what its numbers are.
+/// Ends of the names of files that describe a trace's contexts and files, and are no traces.
 const KEY_ENDS: [&str; 2] = [".contexts.tsv", ".files.tsv"];
 
-/// All traces in a folder, in the order of their names, as a list of the folder's name.
+/// All traces in a folder, in the order of their names, as a list with the folder's name.
 ///
 /// # Errors
 ///
-/// If the folder cannot be read or has none.
+/// If the folder cannot be read or has no traces.
 pub fn read_folder(traces: &Path) -> Result<TraceList> {
     let shown = traces.display();
     let entries = fs::read_dir(traces)
@@ -54,8 +55,8 @@ pub fn read_folder(traces: &Path) -> Result<TraceList> {
     Ok((name, paths))
 }
 
-/// The traces that a list names, in its order. A name is that of a file in the list's folder or below it, or
-/// of one in `traces`; `#` begins a comment.
+/// The files of the traces that a list names, in its order. A name is relative to the list's folder or, if
+/// there is no such file, to `traces`. `#` begins a comment.
 ///
 /// # Errors
 ///

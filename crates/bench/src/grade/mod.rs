@@ -1,4 +1,5 @@
-//! How a policy does at many points, each a trace at a size, beside reference policies.
+//! Grades of policies: their misses at many points, each a trace at a size, beside those of reference
+//! policies.
 
 mod lists;
 mod phases;

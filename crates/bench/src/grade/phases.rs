@@ -6,12 +6,12 @@ use crate::simulate::{Policy, Setup, SimError, misses};
 use crate::streams::{self, Advice};
 use crate::trace::{Size, Trace};
 
-/// What policies miss on one stream at one size.
+/// Misses of policies on one stream at one size.
 #[derive(Clone, Debug)]
 pub struct PhasePoint {
     /// The seed of the stream.
     pub seed: u64,
-    /// The size.
+    /// Frames of the cache.
     pub frames: u32,
     /// Misses of LRU.
     pub lru: u64,
@@ -22,12 +22,12 @@ pub struct PhasePoint {
 }
 
 impl PhasePoint {
-    /// How many times LRU replaces the whole pool.
+    /// How many times over LRU fills all frames: its misses for each frame.
     pub fn turnovers(&self) -> f64 {
         self.lru as f64 / f64::from(self.frames)
     }
 
-    /// Misses of the policy with this number, to those of the better of LRU and ARC.
+    /// The ratio of the misses of the policy with this number to those of the better of LRU and ARC.
     ///
     /// # Panics
     ///
@@ -38,7 +38,7 @@ impl PhasePoint {
 }
 
 /// Plays the stream `phases` with this seed to LRU, ARC and `policies` at each size. `draws` is the seed of
-/// what policies draw at random.
+/// the random numbers that policies draw.
 ///
 /// # Errors
 ///

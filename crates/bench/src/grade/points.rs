@@ -12,7 +12,8 @@ use crate::parallel;
 use crate::simulate::{self, NextUses, Policy, Setup, SimError};
 use crate::trace::{Size, Trace};
 
-/// Recorded policies that are no opponents: bounds, and MRU, which only pure loops are good for.
+/// Recorded policies that do not count as generic: OPT, which is a bound; random replacement; and MRU, which
+/// suits loops only.
 const NOT_GENERIC: [&str; 3] = [OPT, "Random", "MRU_own"];
 const OPT: &str = "OPT";
 /// Sizes of a trace without baselines.
@@ -23,15 +24,16 @@ const SIZES: [Size; 4] = [Size::Percent(5.0), Size::Percent(10.0), Size::Percent
 pub struct GradePoint {
     /// The number of the trace.
     pub trace: usize,
-    /// The size.
+    /// Frames of the cache.
     pub frames: u32,
-    /// Of LRU.
+    /// Miss ratio of LRU.
     pub lru: f64,
-    /// Of ARC.
+    /// Miss ratio of ARC.
     pub arc: f64,
-    /// Of the best generic policy: the best one recorded, or of ours where none was recorded.
+    /// Miss ratio of the best generic policy: of those recorded or, where none was recorded, of those of
+    /// [`PolicyKind`].
     pub best: f64,
-    /// Of OPT.
+    /// Miss ratio of OPT.
     pub opt: f64,
 }
 
@@ -46,7 +48,7 @@ pub struct GradePoints {
 
 impl GradePoints {
     /// Reads the traces, and plays the reference policies that `recorded` lacks, on at most `jobs` threads.
-    /// `seed` is that of what policies draw at random.
+    /// `seed` is the seed of the random numbers that policies draw.
     ///
     /// # Errors
     ///
@@ -83,7 +85,7 @@ impl GradePoints {
         &self.traces
     }
 
-    /// The miss ratio of a policy at each point. `change` may alter what the cache is set up with.
+    /// The miss ratio of a policy at each point. `change` may alter the setup of the cache.
     ///
     /// # Errors
     ///
@@ -135,18 +137,19 @@ fn reference(
     })
 }
 
-/// What a policy's miss ratios at some points come to.
+/// A policy's miss ratios at some points, compared with those of reference policies.
 #[derive(Clone, Debug)]
 pub struct Grade {
-    /// To the best generic policy of each point.
+    /// Ratios to the best generic policy of each point.
     pub to_best: Ratios,
-    /// To LRU.
+    /// Ratios to LRU.
     pub to_lru: Ratios,
-    /// To the better of LRU and ARC.
+    /// Ratios to the better of LRU and ARC at each point.
     pub to_better: Ratios,
-    /// The share of the misses between LRU and OPT that are saved; `None` where LRU is OPT.
+    /// The part of the difference between LRU and OPT, in miss ratios summed over the points, that the policy
+    /// saves. `None` if LRU and OPT do not differ.
     pub way_to_opt: Option<f64>,
-    /// The same of the best generic policy of each point.
+    /// As `way_to_opt`, of the best generic policy of each point.
     pub best_way_to_opt: Option<f64>,
 }
 

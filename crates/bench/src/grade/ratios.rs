@@ -5,23 +5,23 @@
 pub struct Ratios(Vec<f64>);
 
 impl Ratios {
-    /// How many there are.
+    /// The number of points.
     pub fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// The geometric mean; `None` of nothing.
+    /// The geometric mean; `None` if there are no points.
     pub fn mean(&self) -> Option<f64> {
         let logarithms: f64 = self.0.iter().map(|ratio| ratio.ln()).sum();
         (!self.0.is_empty()).then(|| (logarithms / self.0.len() as f64).exp())
     }
 
-    /// The greatest; `None` of nothing.
+    /// The greatest ratio; `None` if there are no points.
     pub fn worst(&self) -> Option<f64> {
         self.0.iter().copied().max_by(f64::total_cmp)
     }
 
-    /// The part of them that is above `limit`; `None` of nothing.
+    /// The part of the points, from 0 to 1, whose ratio is above `limit`; `None` if there are no points.
     pub fn share_above(&self, limit: f64) -> Option<f64> {
         let above = self.0.iter().filter(|ratio| **ratio > limit).count();
         (!self.0.is_empty()).then(|| above as f64 / self.0.len() as f64)

@@ -1,8 +1,9 @@
 //! A bare io_uring loop: what the device gives to a program that does nothing but transfer blocks.
 //!
-//! It is the yardstick of `bufbench io` and of every other comparison with the device: one thread, one ring
-//! with all the flags that help it, registered buffers and file where the memlock limit allows, direct I/O,
-//! and a window of operations that is filled up again with each completion.
+//! It is the reference of `bufbench io` and of all other comparisons with the device: one thread, one ring
+//! with the flags that make it faster where the kernel has them, a registered file, and registered buffers
+//! where the memlock limit allows. A new operation is submitted for each that completes. The caller opens the
+//! file, for direct I/O or not.
 
 use std::alloc::Layout;
 use std::fs::File;
@@ -17,25 +18,25 @@ use io_uring::{IoUring, opcode, types};
 
 use super::cpu_time::cpu_time;
 
-/// Which way the bytes go.
+/// The direction of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Transfer {
-    /// From the file.
+    /// Reads from the file.
     Read,
-    /// To the file: what the blocks have held from the beginning, zeros.
+    /// Writes to the file whatever the blocks in memory hold: zeros until a run reads or fills them.
     Write,
-    /// To the file, and every block is filled before: the work of a program that has something to write.
+    /// Writes to the file, and fills every block in memory before, as a program that produces data does.
     FillAndWrite,
 }
 
-/// What a run of the loop took.
+/// The time that a run of the loop took.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LoopTime {
     /// Blocks transferred.
     pub operations: u64,
-    /// Time from the first submission to the last completion.
+    /// Time from just before the first submission to the last completion.
     pub elapsed: Duration,
-    /// Processor time of the whole process meanwhile.
+    /// Processor time of the whole process in that time.
     pub cpu: Duration,
 }
 
@@ -53,7 +54,7 @@ impl LoopTime {
 
 /// A ring with its buffers, for one file.
 pub struct BareLoop {
-    // Before the memory that its operations refer to.
+    // Dropped before the memory that its operations refer to.
     ring: IoUring,
     file: File,
     memory: Blocks,
@@ -62,11 +63,12 @@ pub struct BareLoop {
 }
 
 impl BareLoop {
-    /// A loop over `file`, which is open for direct I/O or not as the caller wants, with `depth` blocks of
-    /// `block_bytes` (a multiple of 4,096) in flight.
+    /// A loop over `file`, which is open for direct I/O or not, as the caller wants. `depth`, at least 1, is
+    /// the number of blocks in flight; `block_bytes` is a multiple of 4,096.
     ///
     /// # Errors
-    /// If the kernel makes no ring, or the block size does not fit.
+    /// If the depth or the block size does not fit, there is no memory for the blocks, or the kernel makes no
+    /// ring or does not register the file.
     pub fn new(file: File, block_bytes: usize, depth: u32) -> Result<Self> {
         ensure!(depth >= 1, "depth 0: expected at least 1");
         ensure!(
@@ -86,7 +88,7 @@ impl BareLoop {
     ///
     /// # Errors
     /// The first transfer that failed or was cut short; the loop may be run again. If the ring cannot be
-    /// entered, or the iterator panics, nothing is known about what is in flight, and later runs are refused.
+    /// entered, or the iterator panics, operations may still be in flight, and later runs are refused.
     pub fn run(&mut self, transfer: Transfer, offsets: impl IntoIterator<Item = u64>) -> Result<LoopTime> {
         ensure!(
             !self.memory.is_in_flight,
@@ -116,7 +118,7 @@ impl BareLoop {
             for slot in freed.into_iter().take_while(|_| outcome.is_ok()) {
                 in_flight += u32::from(self.push_next(transfer, slot, &mut offsets));
                 if transfer == Transfer::FillAndWrite {
-                    // The device does not wait until the next block is filled.
+                    // Submitted at once, so that the device is busy while the next block is filled.
                     self.enter(0)?;
                 }
             }
@@ -138,7 +140,7 @@ impl BareLoop {
         }
     }
 
-    /// False if there is no offset left.
+    /// Queues the operation at the next offset. Returns false if there is no offset left.
     fn push_next(&mut self, transfer: Transfer, slot: u32, offsets: &mut impl Iterator<Item = u64>) -> bool {
         let Some(offset) = offsets.next() else { return false };
         if transfer == Transfer::FillAndWrite {
@@ -182,13 +184,13 @@ fn failure(result: i32, block_bytes: usize) -> anyhow::Error {
     }
 }
 
-/// One zeroed block a slot.
+/// Memory of one block for each slot, zeroed when it is allocated.
 struct Blocks {
     start: NonNull<u8>,
     layout: Layout,
     block_bytes: usize,
-    /// Operations may use it: during a run, and for good after one that was broken off. Then it is never
-    /// freed.
+    /// Whether operations may be using the memory: during a run, and for good after a run that was broken
+    /// off. The memory is then never freed.
     is_in_flight: bool,
 }
 
@@ -208,7 +210,7 @@ impl Blocks {
         unsafe { self.start.as_ptr().add(slot as usize * self.block_bytes) }
     }
 
-    /// Overwrites a block that no operation uses: with zeros, but for a byte of every 4,096.
+    /// Overwrites a block that no operation uses, with a 1 at every 4,096th byte and zeros elsewhere.
     fn fill(&mut self, slot: u32) {
         let (start, bytes) = (self.block(slot), self.block_bytes);
         // SAFETY: a block of ours, zeroed when it was allocated, and `self` is borrowed exclusively. No
@@ -240,7 +242,7 @@ unsafe impl Send for Blocks {}
 mod tests {
     use super::*;
 
-    /// A file of 16 blocks; not on a file system in memory, which may lack direct I/O.
+    /// A file of 16 blocks. It is not in `/tmp`, which may be a file system without direct I/O.
     fn file() -> File {
         let file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         file.set_len(16 * 4096).unwrap();
@@ -277,7 +279,7 @@ mod tests {
         assert_eq!(bare.run(Transfer::Read, [0]).unwrap().operations, 1);
     }
 
-    /// What is in flight then would be beside what the next run does with the same memory.
+    /// Its operations in flight could use the memory of the next run's operations.
     #[test]
     fn a_loop_that_was_broken_off_does_not_run_again() {
         let Some(mut bare) = bare_loop(4) else { return };

@@ -1,8 +1,8 @@
-//! Processor time of this process and its threads, and what they had to wait for it.
+//! Processor time of this process and its threads, and how long a thread waited for a processor.
 
 use std::time::Duration;
 
-/// Processor time that all threads of this process have used so far, those that have ended included.
+/// Processor time that all threads of this process have used so far, including threads that have ended.
 pub fn cpu_time() -> Duration {
     clock(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
@@ -12,34 +12,35 @@ pub fn thread_cpu_time() -> Duration {
     clock(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// How the calling thread was kept from running so far: what tells a latency of the machine from one of the
-/// program.
+/// How often, and for how long, the calling thread did not run so far. It tells a latency that the machine
+/// causes from one that the program causes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Displaced {
-    /// How often it had to give way to another thread (involuntary context switches).
+    /// How often the thread was preempted (involuntary context switches).
     pub times: u64,
-    /// How often it went to sleep (voluntary context switches).
+    /// How often the thread blocked (voluntary context switches).
     pub parks: u64,
-    /// How long it was ready and did not run; 0 where the kernel does not say.
+    /// How long the thread was ready to run and did not; 0 where the kernel does not count it.
     pub waited: Duration,
 }
 
 impl Displaced {
-    /// Of the calling thread, since it began.
+    /// The counts of the calling thread since it began.
     pub fn now() -> Self {
         // SAFETY: all zeros are a value of this struct of integers.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
         // SAFETY: `usage` is valid to write to, and the call keeps no pointer to it.
         let status = unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
         assert_eq!(status, 0, "Linux knows this of each thread");
-        // Time on a processor, time waiting for one, and how often it got one; in nanoseconds.
+        // Three numbers: time on a processor and time waiting for one, in nanoseconds, and how often it got
+        // one.
         let schedstat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
         let waited = schedstat.split_whitespace().nth(1).and_then(|ns| ns.parse().ok()).unwrap_or(0);
         let (times, parks) = (usage.ru_nivcsw as u64, usage.ru_nvcsw as u64);
         Self { times, parks, waited: Duration::from_nanos(waited) }
     }
 
-    /// Since `before`, of the same thread.
+    /// The counts since `before`, which is of the same thread.
     pub fn since(self, before: Self) -> Self {
         Self {
             times: self.times - before.times,

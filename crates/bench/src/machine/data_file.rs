@@ -1,4 +1,4 @@
-//! A data file of pages, written in full, as measurements and the bare loop want it.
+//! Data files of pages, written in full, for measurements and the bare loop.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -15,11 +15,11 @@ pub const PAGE_BYTES: usize = 4096;
 /// Bytes of a write while the file is made.
 const BUILD_BYTES: usize = 256 << 10;
 
-/// Writes a file of `pages` pages at `path`, each byte of it, so that reads meet neither holes nor unwritten
-/// extents.
+/// Writes a file of at least `pages` pages at `path`: a multiple of 64 pages. Each byte is written, so that
+/// reads meet neither holes nor unwritten extents, and the file is synced.
 ///
 /// # Errors
-/// As the file system's, or where direct I/O is required and impossible.
+/// Those of [`open`] and of the bare loop.
 pub fn build(path: &Path, pages: u64, direct: Direct) -> Result<()> {
     let bytes = (pages * PAGE_BYTES as u64).next_multiple_of(BUILD_BYTES as u64);
     let file = open(path, direct)?;
@@ -29,18 +29,18 @@ pub fn build(path: &Path, pages: u64, direct: Direct) -> Result<()> {
     writer.file().sync_all().with_context(|| format!("fsync {}", path.display()))
 }
 
-/// Opens the file at `path` as the bare loop wants it; like a pool's, it goes through the page cache where
-/// direct I/O is preferred and impossible.
+/// Opens the file at `path` for the bare loop, and makes it if it is not there. As a pool does, it uses the
+/// page cache where direct I/O is preferred and impossible.
 ///
 /// # Errors
-/// As the file system's; where direct I/O is required and impossible, with advice.
+/// Those of the file system. If direct I/O is required and impossible, the message says what to do.
 pub fn open(path: &Path, direct: Direct) -> Result<File> {
     let what = || format!("open {} for the bare loop", path.display());
     if direct == Direct::Off {
         return open_with(path, 0).with_context(what);
     }
     match open_with(path, libc::O_DIRECT) {
-        // What a file system says that knows no direct I/O.
+        // The error of a file system without direct I/O.
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => match direct {
             Direct::Prefer => open_with(path, 0).with_context(what),
             _ => Err(error).with_context(|| not_direct(path.parent().unwrap_or(path))),
@@ -54,7 +54,7 @@ fn open_with(path: &Path, flags: i32) -> io::Result<File> {
     options.read(true).write(true).create(true).truncate(false).custom_flags(flags).open(path)
 }
 
-/// What to do where direct I/O is required and impossible.
+/// The message for direct I/O that is required and impossible: what to do.
 pub fn not_direct(folder: &Path) -> String {
     format!(
         "direct I/O is not possible in {}: choose a folder on another file system with --dir, or allow the page cache \
@@ -67,7 +67,7 @@ pub fn not_direct(folder: &Path) -> String {
 mod tests {
     use super::*;
 
-    /// The files of `/proc` know no direct I/O.
+    /// The files of `/proc` have no direct I/O.
     #[test]
     fn direct_io_that_is_preferred_can_be_done_without() {
         let path = Path::new("/proc/self/comm");

@@ -2,10 +2,10 @@
 
 use std::fs;
 
-/// Does `work`; returns also by how many bytes, at most, the resident memory of the process exceeded what it
-/// was before. `None` where the system does not tell. Memory of all threads counts.
+/// Does `work`. Returns its result, and by how many bytes the resident memory of the process, that of all
+/// threads, exceeded at its peak what it was before; `None` where the system does not tell.
 pub fn with_peak_bytes<T>(work: impl FnOnce() -> T) -> (T, Option<u64>) {
-    // What was freed before goes back to the system, or it would be taken again unseen.
+    // Memory that was freed before goes back to the system. Otherwise `work` could use it unseen.
     // SAFETY: it has no preconditions.
     #[cfg(target_env = "gnu")]
     unsafe {
@@ -21,7 +21,7 @@ fn status_bytes(name: &str) -> Option<u64> {
     status_word(name)?.parse::<u64>().ok().map(|kilobytes| kilobytes << 10)
 }
 
-/// The first word of what the system tells of the process under `name`.
+/// The first word of the value of `name` in `/proc/self/status`.
 pub(super) fn status_word(name: &str) -> Option<String> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
@@ -37,7 +37,7 @@ mod tests {
         const BYTES: usize = 256 << 20;
         let (length, peak) = with_peak_bytes(|| std::hint::black_box(vec![1_u8; BYTES]).len());
         assert_eq!(length, BYTES);
-        // Other tests run beside this one, so the figure is no more than about right.
+        // Other tests run at the same time, so the figure is approximate.
         if let Some(peak) = peak {
             assert!(peak >= BYTES as u64 / 2, "{peak}");
         }

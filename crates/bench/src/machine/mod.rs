@@ -1,6 +1,7 @@
-//! The machine by itself: what it is, what its device gives to a bare loop, and what processor time was used.
+//! The machine: its description, a bare loop on its device, processor time and memory of this process, and
+//! the files of a run.
 //!
-//! A number without the machine that it was made on cannot be compared with another.
+//! Results name the machine, since numbers of different machines cannot be compared.
 
 pub mod bare_loop;
 pub mod cpu_time;
@@ -11,29 +12,29 @@ pub mod temporary;
 use std::fs;
 use std::path::Path;
 
-/// Processor, memory, system, device, commit and command line behind a result.
+/// Processor, memory, kernel, device, commit and command line of a result.
 ///
-/// Everything comes from `/proc` and `/sys`; what cannot be read is `unknown`.
+/// Processor, memory, kernel and device are read from `/proc`; what cannot be read is `unknown`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Machine {
     /// Model name of the first processor.
     pub processor: String,
-    /// Processors that this process may use.
+    /// How many processors this process may use.
     pub processors: usize,
     /// Memory in bytes; 0 if unknown.
     pub memory_bytes: u64,
     /// Name and release of the operating system's kernel.
     pub kernel: String,
-    /// File system and device that hold the data files.
+    /// File system type and device that hold the data files.
     pub device: String,
     /// The commit this program was built from, with `-dirty` after local changes.
     pub commit: &'static str,
-    /// The command line.
+    /// The command line, the program by its base name.
     pub command: String,
 }
 
 impl Machine {
-    /// Looks at this machine; `dir` is where data files are made.
+    /// Describes this machine. `dir` is the folder of the data files.
     pub fn look(dir: &Path) -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         Self {
@@ -47,7 +48,7 @@ impl Machine {
         }
     }
 
-    /// Name and value of each fact, in the order worth reading.
+    /// Name and value of each fact, in the order in which they are shown.
     pub fn facts(&self) -> Vec<(&'static str, String)> {
         let memory = if self.memory_bytes == 0 {
             unknown()
@@ -73,7 +74,7 @@ fn non_empty(text: &str) -> String {
     if text.is_empty() { unknown() } else { text.to_owned() }
 }
 
-/// The value of the first line `name : value`.
+/// The value of the first line `name : value` with this name.
 fn field(text: &str, name: &str) -> Option<String> {
     text.lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;
@@ -87,7 +88,8 @@ fn memory_bytes(meminfo: &str) -> u64 {
         .map_or(0, |kib| kib * 1024)
 }
 
-/// File system type and source of the mount that holds `dir`: the longest mount point that is a prefix.
+/// File system type and source of the mount that holds `dir`: that with the longest mount point that is a
+/// prefix of `dir`.
 fn device(dir: &Path, mountinfo: &str) -> String {
     let Ok(dir) = dir.canonicalize() else { return unknown() };
     mountinfo

@@ -1,4 +1,4 @@
-//! Files and folders that are there for the time of a run, and gone with it even if a signal ends it.
+//! Files and folders that exist during a run, and are removed at its end even if a signal ends it.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,17 +12,17 @@ use tempfile::TempDir;
 
 use super::memory::status_word;
 
-/// What is to be removed. A signal's thread keeps it locked until the process ends, so that nothing is made
-/// any more.
+/// The paths to be removed. The thread that handles signals keeps this locked until the process ends, so that
+/// nothing new is made.
 static PATHS: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// Times that a folder is removed again because other threads made something in it meanwhile.
+/// The most attempts to remove a folder in which other threads still make files.
 const REMOVALS_MAX: u32 = 16;
 
-/// Something temporary: a file or folder that removes itself when dropped.
+/// A temporary file or folder, which removes itself when dropped.
 #[derive(Debug)]
 pub struct Temporary<T> {
-    /// What was made. Dropped before its path is forgotten.
+    /// The file or folder. It is dropped, and so removed, before its path is forgotten.
     pub made: T,
     _registered: Registered,
 }
@@ -31,7 +31,8 @@ pub struct Temporary<T> {
 struct Registered(PathBuf);
 
 impl<T: AsRef<Path>> Temporary<T> {
-    /// Calls `make`; until the value is dropped, a signal that ends the process removes what was made, too.
+    /// Calls `make`. Until the value is dropped, a signal that ends the process also removes what `make`
+    /// made.
     ///
     /// # Errors
     ///
@@ -44,14 +45,14 @@ impl<T: AsRef<Path>> Temporary<T> {
         Ok(Self { made, _registered: Registered(path) })
     }
 
-    /// Where it is.
+    /// The path of the file or folder.
     pub fn path(&self) -> &Path {
         self.made.as_ref()
     }
 }
 
 impl Temporary<TempDir> {
-    /// A folder where the system has its temporary files.
+    /// A new folder in the system's folder for temporary files.
     ///
     /// # Errors
     ///
@@ -67,12 +68,13 @@ impl Drop for Registered {
     }
 }
 
-/// From here on SIGHUP, SIGINT and SIGTERM remove what is temporary before they end the process, with the
-/// status that they have otherwise. One that the process was started to ignore stays ignored.
+/// From here on SIGHUP, SIGINT and SIGTERM remove all temporary files and folders before they end the
+/// process, with the exit status that they have otherwise. A signal that the process was started to ignore
+/// stays ignored.
 ///
 /// # Errors
 ///
-/// If they cannot be caught.
+/// If the signals cannot be caught, or no thread can be started.
 pub fn remove_on_signals() -> io::Result<()> {
     let ignored = status_word("SigIgn").and_then(|mask| u64::from_str_radix(&mask, 16).ok()).unwrap_or(0);
     let caught = [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
@@ -81,14 +83,14 @@ pub fn remove_on_signals() -> io::Result<()> {
         if let Some(signal) = signals.forever().next() {
             let paths = PATHS.lock().unwrap_or_else(PoisonError::into_inner);
             paths.iter().for_each(|path| remove(path));
-            // The process ends here, or the signal has no such effect and there is nothing left to do.
+            // The default handler ends the process. Nothing can be done if it fails.
             let _ = emulate_default_handler(signal);
         }
     })?;
     Ok(())
 }
 
-/// Removes a file or folder as far as that is possible; nobody is left to be told of the rest.
+/// Removes a file or folder as far as possible. Errors are ignored, since the process ends.
 fn remove(path: &Path) {
     if fs::remove_file(path).is_ok() {
         return;

@@ -1,4 +1,4 @@
-//! What users get: tables, charts, a page with both, files as a whole, and bars of progress.
+//! Output: tables, charts, a page with both, files that are written whole or not at all, and progress bars.
 
 pub mod plot;
 pub mod progress;

@@ -1,8 +1,8 @@
 //! Charts as SVG: curves over a size, and grouped bars.
 //!
-//! Colours are those of Okabe and Ito, which people with any common colour blindness tell apart; curves
-//! differ in dashes and marks too, and bars carry their numbers, so that charts survive a black-and-white
-//! printer.
+//! Colours are those of Okabe and Ito, which people with any common colour blindness can tell apart. Curves
+//! differ in dashes and marks too, and bars carry their numbers, so that charts can be read in black and
+//! white.
 
 use std::ops::Range;
 
@@ -17,7 +17,8 @@ use plotters::prelude::{Cartesian2d, Circle, Color, IntoFont, RGBColor, SVGBacke
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{BLACK, FontTransform, TextStyle, WHITE};
 
-/// Okabe and Ito's colours without yellow, which is too light for lines on white.
+/// Okabe and Ito's colours without yellow, which is too light for lines on white, and with grey for black, in
+/// which bounds are drawn.
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -28,21 +29,23 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(110, 110, 110),
 ];
 
-/// Lengths of dashes and of the gaps between them, in pixels; no dash is an unbroken line.
+/// Lengths of dashes and of the gaps between them, in pixels; `None` is an unbroken line.
 const DASHES: [Option<(u32, u32)>; 4] = [None, Some((9, 4)), Some((2, 3)), Some((14, 5))];
 
 const WIDTH: u32 = 860;
 const HEIGHT: u32 = 460;
-/// The legend's width: what stands before a name, and a letter of one.
+/// Width of the line and the mark before a name in the legend, in pixels.
 const LEGEND_MARK_WIDTH: u32 = 60;
+/// About the width of a letter in the legend, in pixels.
 const LETTER_WIDTH: u32 = 9;
 const TEXT_PIXELS: i32 = 16;
-/// Of the numbers on bars, and about the width of a digit.
+/// Height of the numbers on bars, in pixels.
 const NUMBER_PIXELS: i32 = 10;
+/// About the width of a digit of these numbers, in pixels.
 const DIGIT_WIDTH: i32 = 6;
-/// A bar carries its number upright: a line of it and a gap.
+/// Least width of a bar, in pixels: its number, written upright, and a gap.
 const BAR_WIDTH_MIN: u32 = 13;
-/// Beside the outermost groups of bars.
+/// Margin to the left and to the right of all bars, in pixels.
 const BARS_SIDE: i32 = 30;
 
 /// A named curve.
@@ -52,7 +55,7 @@ pub struct Series {
     pub name: String,
     /// Its points, by ascending x.
     pub points: Vec<(f64, f64)>,
-    /// Whether it is a bound that no other can cross: drawn in black.
+    /// Whether it is a bound for the other curves. Bounds are drawn in black, without marks.
     pub is_bound: bool,
 }
 
@@ -61,9 +64,9 @@ pub struct Series {
 pub struct Curves {
     /// Title.
     pub title: String,
-    /// What x is.
+    /// Label of the x axis.
     pub x: String,
-    /// What y is.
+    /// Label of the y axis.
     pub y: String,
     /// The curves.
     pub series: Vec<Series>,
@@ -76,19 +79,19 @@ pub struct Bars {
     pub title: String,
     /// Names of the bars of each group.
     pub names: Vec<String>,
-    /// Groups, each with a value for every name; NaN draws none.
+    /// Groups, each with its name and a value for every bar; NaN draws no bar.
     pub groups: Vec<(String, Vec<f64>)>,
 }
 
 type Drawing = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// A chart of curves.
+/// A chart of curves, as SVG.
 pub fn curves(chart: &Curves) -> String {
     svg(WIDTH, HEIGHT, |root| draw_curves(chart, root))
 }
 
-/// Charts of curves below each other.
+/// Charts of curves, one below the other, as one SVG.
 pub fn stacked(charts: &[Curves]) -> String {
     svg(WIDTH, HEIGHT * charts.len().max(1) as u32, |root| {
         let panels = root.split_evenly((charts.len().max(1), 1));
@@ -96,7 +99,7 @@ pub fn stacked(charts: &[Curves]) -> String {
     })
 }
 
-/// A chart of grouped bars, as wide as it takes for each to carry its number.
+/// A chart of grouped bars, as SVG, wide enough that each bar carries its number.
 pub fn bars(chart: &Bars) -> String {
     let columns = (chart.names.len() * chart.groups.len()) as u32;
     // A fifth of each group is the gap to the next.
@@ -134,7 +137,7 @@ fn draw_curves(chart: &Curves, area: &Area<'_>) -> Drawing {
         .margin(12)
         .x_label_area_size(42)
         .y_label_area_size(78);
-    // Sizes that span more than a decade are told apart on a logarithmic axis only.
+    // Sizes that span more than a decade are legible on a logarithmic axis only.
     if x_max > 10.0 * least_x && least_x > 0.0 {
         let x = least_x * 0.9..x_max * 1.1;
         let ticks = logarithmic_ticks(&x);
@@ -207,9 +210,9 @@ impl Ranged for Whole {
     }
 }
 
-/// Whole numbers in the range, a step apart that is 1, 2 or 5 times a power of ten: labels are whole.
+/// Whole numbers in the range. The step between them is 1, 2 or 5 times a power of ten.
 fn whole_ticks(range: &Range<f64>) -> Vec<f64> {
-    /// So many labels of seven digits fit beside each other.
+    /// Steps between labels of seven digits that fit beside each other.
     const STEPS_MAX: f64 = 8.0;
     let steps = (0..).flat_map(|decade| [1.0, 2.0, 5.0].map(|digit| digit * 10_f64.powi(decade)));
     let fits = |step: &f64| (range.end - range.start) / step <= STEPS_MAX;
@@ -221,7 +224,7 @@ fn whole_ticks(range: &Range<f64>) -> Vec<f64> {
         .collect()
 }
 
-/// 1, 2 and 5 times each power of ten in the range, from 1 on: labels are whole.
+/// 1, 2 and 5 times each power of ten in the range, from 1 on.
 fn logarithmic_ticks(range: &Range<f64>) -> Vec<f64> {
     let decades = (range.start.log10().floor() as i32).max(0)..=range.end.log10().ceil() as i32;
     let ticks = decades.flat_map(|decade| [1.0, 2.0, 5.0].map(|digit| digit * 10_f64.powi(decade)));
@@ -241,7 +244,7 @@ impl Style {
         if series.is_bound {
             return Self { colour: BLACK, dash: None, mark: 0 };
         }
-        // Neighbours differ in all three; the combination repeats after 140 curves.
+        // Consecutive curves differ in all three; combinations repeat after 140 curves.
         Self { colour: COLOURS[number % 7], dash: DASHES[number % 4], mark: 1 + number % 5 }
     }
 
@@ -268,7 +271,7 @@ fn draw_mark(area: &Area<'_>, style: Style, (x, y): (i32, i32)) -> Drawing {
     }
 }
 
-/// Names in the order in which the curves end, from above.
+/// The legend: the curves with the greatest sum of y values first.
 fn draw_legend(chart: &Curves, area: &Area<'_>) -> Drawing {
     const ROW_PIXELS: i32 = 22;
     const TOP_PIXELS: i32 = 48;
@@ -312,7 +315,7 @@ fn draw_bars(chart: &Bars, area: &Area<'_>) -> Drawing {
             let middle = x + (bar_width - 2) / 2;
             area.draw(&Text::new(short(*value), (middle, top - 2), numbers.style.clone()))?;
         }
-        // Long names take two lines, cut at the hyphen nearest the middle.
+        // Names of more than 12 bytes take two lines, cut after the hyphen nearest the middle.
         let middle = begin + group_width * 2 / 5;
         for (line, part) in (0..).zip(two_lines(name)) {
             area.draw(&Text::new(part, (middle, base + 6 + 15 * line), centred(12, VPos::Top)))?;
@@ -321,7 +324,7 @@ fn draw_bars(chart: &Bars, area: &Area<'_>) -> Drawing {
     area.draw(&PathElement::new([(BARS_SIDE, base), (width - BARS_SIDE, base)], BLACK.stroke_width(1)))
 }
 
-/// The names of bars in rows of four; returns where the rows end.
+/// The names of bars in rows of four. Returns where the rows end, in pixels from the top.
 fn draw_bar_names(chart: &Bars, area: &Area<'_>) -> Result<i32, DrawingAreaErrorKind<std::io::Error>> {
     const TOP_PIXELS: i32 = 38;
     const ROW_PIXELS: i32 = 20;
@@ -343,7 +346,7 @@ struct Numbers {
 }
 
 impl Numbers {
-    /// Across where the longest fits on a bar, else upright, from the bar's end on.
+    /// Horizontal if the longest number fits on a bar, else upright, above the bar's end.
     fn on(chart: &Bars, bar_width: i32) -> Self {
         let values = chart.groups.iter().flat_map(|(_, values)| values).filter(|value| !value.is_nan());
         let longest = DIGIT_WIDTH * values.map(|value| short(*value).len() as i32).max().unwrap_or(0);
@@ -357,13 +360,14 @@ impl Numbers {
     }
 }
 
-/// Neighbours differ in lightness too, so that a printer without colours keeps them apart.
+/// The colour of the bar with this number. Consecutive bars differ in lightness too, so that they can be told
+/// apart in black and white.
 fn bar_colour(bar: i32) -> RGBColor {
     const ORDER: [usize; 7] = [0, 4, 2, 5, 1, 3, 6];
     COLOURS[ORDER[bar as usize % ORDER.len()]]
 }
 
-/// A number as it fits on a bar.
+/// A number, short enough for a bar.
 fn short(value: f64) -> String {
     match value {
         v if v >= 1e6 => format!("{:.1}M", v / 1e6),
@@ -429,7 +433,7 @@ mod tests {
         assert_eq!(logarithmic_ticks(&(0.03..3.0)), [1.0, 2.0]);
     }
 
-    /// Each is as wide as its digits, or upright as wide as a line.
+    /// A number is as wide as its digits or, if upright, as the height of a digit.
     #[test]
     fn numbers_on_bars_do_not_overlap() {
         for (names, groups) in [(2, 2), (5, 9), (10, 9)] {

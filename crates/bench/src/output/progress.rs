@@ -1,4 +1,4 @@
-//! Progress of long steps, on standard error and only when that is a terminal.
+//! Progress bars of long steps, on standard error, and only if that is a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
 

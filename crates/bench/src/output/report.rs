@@ -1,5 +1,5 @@
-//! Results as one self-contained HTML page: tables, charts, and the machine that made them. Nothing is loaded
-//! from anywhere else.
+//! Results as one self-contained HTML page: tables, charts, and a description of the machine. The page loads
+//! nothing from elsewhere.
 
 use std::fmt::Write as _;
 use std::io;
@@ -24,7 +24,7 @@ figure { margin: 1rem 0; } figure svg { max-width: 100%; height: auto; }
 @media print { body { margin: 0; max-width: none; } figure, tr { break-inside: avoid; } div.table { overflow-x: visible; } }
 ";
 
-/// A page being put together from top to bottom.
+/// A page that is composed from top to bottom.
 #[derive(Clone, Debug)]
 pub struct Report {
     title: String,
@@ -37,17 +37,17 @@ impl Report {
         Self { title: title.to_owned(), body: String::new() }
     }
 
-    /// A heading.
+    /// Appends a heading.
     pub fn heading(&mut self, text: &str) {
         self.push(&format!("<h2>{}</h2>\n", escaped(text)));
     }
 
-    /// A paragraph of text.
+    /// Appends a paragraph of text.
     pub fn paragraph(&mut self, text: &str) {
         self.push(&format!("<p>{}</p>\n", escaped(text)));
     }
 
-    /// A table of results.
+    /// Appends a table of results.
     pub fn table(&mut self, table: &Table) {
         let mut html = String::from("<div class=\"table\"><table>\n<thead><tr>");
         for column in table.columns() {
@@ -67,7 +67,7 @@ impl Report {
         self.push(&html);
     }
 
-    /// A chart made by [`super::plot`].
+    /// Appends a chart made by [`super::plot`].
     pub fn chart(&mut self, svg: &str) {
         self.push(&format!("<figure>{svg}</figure>\n"));
     }
@@ -88,7 +88,8 @@ impl Report {
         )
     }
 
-    /// Writes the page; `data_dir` is where data files were made, whose device is named.
+    /// Writes the page and puts the file in place. The page names the device of `data_dir`, the folder of the
+    /// data files.
     ///
     /// # Errors
     ///
@@ -102,7 +103,7 @@ impl Report {
     }
 }
 
-/// Text as it stands in HTML.
+/// Text with the special characters of HTML escaped.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -1,4 +1,4 @@
-//! Results as tables: for people, as CSV, or as JSON, with the same columns and digits in each.
+//! Results as tables: aligned for people, as CSV, or as JSON, with the same columns and digits.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -17,7 +17,7 @@ pub enum Format {
     Json,
 }
 
-/// What is said of an output file that cannot be made or written.
+/// The message about an output file that cannot be made or written.
 pub fn unwritable(path: &Path) -> String {
     format!(
         "{}: cannot be written, expected a path in a folder that exists and may be written to",
@@ -28,9 +28,9 @@ pub fn unwritable(path: &Path) -> String {
 /// One value of a result.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Cell {
-    /// A name.
+    /// Text, such as a name.
     Text(String),
-    /// A number of things.
+    /// A count.
     Count(u64),
     /// A share of a whole, printed with six decimals.
     Ratio(f64),
@@ -41,12 +41,12 @@ pub enum Cell {
         /// Digits after the point.
         decimals: usize,
     },
-    /// Nothing to say: empty in tables and CSV, `null` in JSON.
+    /// No value: empty in tables and CSV, `null` in JSON.
     Empty,
 }
 
 impl Cell {
-    /// A name.
+    /// A cell of text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into())
     }
@@ -56,12 +56,12 @@ impl Cell {
         Self::Real { value, decimals }
     }
 
-    /// The share `part` / `whole`; 0 of nothing is 0.
+    /// The share `part` / `whole`; 0 if `whole` is 0.
     pub fn share(part: u64, whole: u64) -> Self {
         Self::Ratio(if whole == 0 { 0.0 } else { part as f64 / whole as f64 })
     }
 
-    /// A share, or nothing to say.
+    /// A share, or an empty cell.
     pub fn ratio_or_empty(ratio: Option<f64>) -> Self {
         ratio.map_or(Self::Empty, Self::Ratio)
     }
@@ -139,7 +139,7 @@ impl Table {
         &self.rows
     }
 
-    /// A cell as people read it.
+    /// A cell as text, as in a table for people and in CSV without quotes.
     pub fn plain(cell: &Cell) -> String {
         cell.plain()
     }

@@ -1,4 +1,4 @@
-//! Files of results, which are there as a whole or not at all.
+//! Files of results, which appear whole or not at all.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -11,10 +11,11 @@ use tempfile::NamedTempFile;
 use super::table::unwritable;
 use crate::machine::temporary::Temporary;
 
-/// A file that is written beside its path and put in place by [`finish`](Self::finish); without that, what
-/// was at the path stays as it was.
+/// A file that is written under a temporary name beside its path and renamed by [`finish`](Self::finish).
+/// Without that call, a file at the path stays as it was. Nothing is synced to the device.
 ///
-/// What is there and no regular file, such as a pipe or a device, is written through.
+/// A path that exists and is no regular file, such as a pipe or a device, is opened and written directly, and
+/// so is a path that stands for an open descriptor, such as `/dev/stdout`.
 pub struct WholeFile {
     out: Out,
 }
@@ -25,7 +26,8 @@ enum Out {
 }
 
 impl WholeFile {
-    /// Begins a file at `path`. Nothing changes there, so this also tells early whether it can be written.
+    /// Begins a file at `path`. A regular file at the path is not changed, so this also checks early whether
+    /// it can be written. The file of a descriptor is truncated.
     ///
     /// # Errors
     ///
@@ -43,7 +45,7 @@ impl WholeFile {
         }
         let target = behind_links(path);
         let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
-        // As the system's mask leaves it, like any new file.
+        // The system's mask applies, as for any new file.
         let permissions = Permissions::from_mode(0o666);
         let mut builder = tempfile::Builder::new();
         builder.prefix(".bufbench-").permissions(permissions);
@@ -54,12 +56,12 @@ impl WholeFile {
         Ok(Self { out: Out::Beside { file, target } })
     }
 
-    /// As [`create`](Self::create), for a file that is written at the end of long work: whether it can be is
-    /// found before.
+    /// As [`create`](Self::create), for a file that is written at the end of long work: that it cannot be
+    /// written is found before the work.
     ///
     /// # Errors
     ///
-    /// As those of `create`, with what was expected.
+    /// Those of `create`, with a message that says what was expected.
     pub fn begin(path: &Path) -> Result<Self> {
         Self::create(path).with_context(|| unwritable(path))
     }
@@ -68,7 +70,7 @@ impl WholeFile {
     ///
     /// # Errors
     ///
-    /// If it cannot be put there.
+    /// If it cannot be renamed.
     pub fn finish(self) -> io::Result<()> {
         match self.out {
             Out::Beside { file, target } => Ok(file.made.persist(target).map(drop)?),
@@ -80,7 +82,7 @@ impl WholeFile {
     ///
     /// # Errors
     ///
-    /// If it cannot be written, or put there.
+    /// If it cannot be written or renamed.
     pub fn finish_with(mut self, text: &str) -> io::Result<()> {
         self.write_all(text.as_bytes())?;
         self.finish()
@@ -96,17 +98,17 @@ impl Write for WholeFile {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        // Neither has a buffer.
+        // Neither kind of file has a buffer.
         Ok(())
     }
 }
 
-/// Whether the path stands for a descriptor that the process has, whose file is not to be replaced.
+/// Whether the path stands for a descriptor of this process, whose file must not be replaced.
 fn is_descriptor(path: &Path) -> bool {
     ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc"].iter().any(|prefix| path.starts_with(prefix))
 }
 
-/// Where the file itself is, or is to be made, if the path is a link.
+/// The path itself or, if it is a symbolic link, the path that it leads to, which need not exist.
 fn behind_links(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| match fs::read_link(path) {
         Ok(target) => path.with_file_name("").join(target),

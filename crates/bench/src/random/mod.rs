@@ -43,7 +43,8 @@ impl Random {
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         assert!(bound > 0, "a number below 0 does not exist");
-        // Values above the last multiple of `bound` would favour small results: draw again.
+        // Lemire, "Fast Random Integer Generation in an Interval". Without this rejection some results would
+        // have one value of `bits` more than others.
         let biased = (u64::MAX - bound + 1) % bound;
         loop {
             let product = u128::from(self.bits()) * u128::from(bound);
@@ -103,12 +104,12 @@ impl Weighted {
     ///
     /// # Panics
     ///
-    /// If `ranks` is 0.
+    /// If `ranks` is 0, or `alpha` is so large or small that a weight is 0 or infinite.
     pub fn zipf(ranks: u64, alpha: f64) -> Self {
         Self::new((1..=ranks).map(|rank| (rank as f64).powf(-alpha)))
     }
 
-    /// The next rank.
+    /// Draws a rank.
     #[inline]
     pub fn draw(&self, random: &mut Random) -> u64 {
         let last = self.cumulative.len() - 1;

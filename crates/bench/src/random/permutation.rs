@@ -1,4 +1,4 @@
-//! A random order of 0..n that needs no memory and can be read both ways.
+//! A random permutation of 0..n that is computed, not stored, and can be inverted.
 
 use super::mix;
 
@@ -6,8 +6,9 @@ const ROUNDS: u64 = 4;
 
 /// A bijection of `0..len` onto itself, fixed by a seed.
 ///
-/// A Feistel network permutes the numbers of 2k bits, with 2^2k the next power of four at or above `len`; a
-/// result that is not below `len` is permuted again (cycle walking), at most four times on average.
+/// A Feistel network permutes the numbers of 2k bits, with 2^2k the least power of four, from 4 on, that is
+/// at least `len`. A result that is not below `len` is permuted again (cycle walking): four rounds at most on
+/// average.
 #[derive(Clone, Copy, Debug)]
 pub struct Permutation {
     len: u64,
@@ -26,7 +27,7 @@ impl Permutation {
         Self { len, half_bits: bits.div_ceil(2).max(1), seed: mix(seed) }
     }
 
-    /// Where `number` goes.
+    /// The image of `number`.
     ///
     /// # Panics
     /// If `number` is not below the length.
@@ -36,7 +37,7 @@ impl Permutation {
         })
     }
 
-    /// What goes to `number`: the inverse of [`apply`](Self::apply).
+    /// The number whose image is `number`: the inverse of [`apply`](Self::apply).
     ///
     /// # Panics
     /// If `number` is not below the length.

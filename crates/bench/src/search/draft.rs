@@ -1,12 +1,12 @@
 //! The text of a program in a form that can be changed: slots, and events of labels and instructions.
 //!
-//! A draft may be no program any more after a change; what it says is text, and the parser decides.
+//! After a change a draft need not be a valid program. The parser decides that from its text.
 
 use std::fmt::Write;
 
 use bufpool_policies::program::{Operand, Program, instruction_set};
 
-/// What a slot of the program is declared as.
+/// The kind of a slot, as the program declares it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// `queue`
@@ -26,14 +26,14 @@ pub enum Kind {
 pub struct Slot {
     /// Its name.
     pub name: String,
-    /// What it is declared as.
+    /// Its kind.
     pub kind: Kind,
 }
 
 /// A line of an event.
 #[derive(Clone, Debug)]
 pub enum Line {
-    /// A label of the instruction below it.
+    /// A label, which stands for the instruction below it.
     Label(String),
     /// An instruction.
     Code(Code),
@@ -44,7 +44,7 @@ pub enum Line {
 pub struct Code {
     /// Its name.
     pub name: String,
-    /// What its operands are.
+    /// The kinds of its operands.
     pub row: &'static [Operand],
     /// Its operands as they are written, one for each of `row`.
     pub words: Vec<String>,
@@ -55,7 +55,7 @@ pub struct Code {
 pub struct Event {
     /// Its name.
     pub name: String,
-    /// The page that it is given.
+    /// The name of its parameter, a page, if it has one.
     pub parameter: Option<String>,
     /// Labels and instructions in order.
     pub lines: Vec<Line>,
@@ -101,7 +101,7 @@ impl Draft {
         }
     }
 
-    /// The text, with this name of the program.
+    /// The text of the program, under this name.
     pub fn text(&self, name: &str) -> String {
         let mut text = format!("policy {name} {{\n");
         for Slot { name, kind } in &self.slots {
@@ -144,7 +144,7 @@ impl Code {
 }
 
 impl Event {
-    /// Where in `lines` the instructions are.
+    /// The indices in `lines` of the instructions.
     pub fn code_lines(&self) -> Vec<usize> {
         let is_code = |at: &usize| matches!(self.lines[*at], Line::Code(_));
         (0..self.lines.len()).filter(is_code).collect()
@@ -167,7 +167,7 @@ impl Event {
     }
 }
 
-/// What the line declares, if it is a declaration.
+/// The kind of slot that the line declares, if it is a declaration.
 fn kind_of(keyword: &str, rest: &str) -> Option<Kind> {
     let value = || rest.split_once(" = ").and_then(|(_, value)| value.parse().ok());
     match keyword {

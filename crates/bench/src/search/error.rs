@@ -1,4 +1,4 @@
-//! Why there is nothing to search on.
+//! Why a search cannot be carried out.
 
 use std::path::PathBuf;
 use std::{error, fmt};

@@ -1,4 +1,4 @@
-//! The evolution: parents, children, and who stays.
+//! The evolution: how parents are drawn, children made, and the next parents selected.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,46 +12,47 @@ use crate::random::Random;
 
 /// Programs that stay from one generation to the next.
 const PARENTS: usize = 32;
-/// Of them those that come from one program of the library, at most: what is best at first is not yet what
-/// can become best.
+/// The most parents that come from one program of the library, so that those of the program that is best at
+/// first do not displace all others.
 const KIN: usize = 8;
-/// Programs graded in a generation, whatever the number of threads.
+/// The most programs that are graded in a generation, whatever the number of threads.
 const CHILDREN: u64 = 16;
-/// A parent is the best of this number drawn.
+/// A parent is the best of this many drawn.
 const TOURNAMENT: u64 = 3;
-/// Tries for a child before the search gives up.
+/// Attempts at one child before it is given up.
 const TRIES: u32 = 2000;
-/// Instructions of a program at most, so that dead code does not pile up.
+/// The most instructions of a program, so that dead code does not accumulate.
 const INSTRUCTIONS_MAX: u32 = 200;
-/// Programs of the last generation that are graded on whole traces, where samples were in use.
+/// The most programs of the last generation that are graded on whole traces, if the others were graded on
+/// samples.
 const FINALISTS: u64 = 8;
-/// Programs found are called this.
+/// The name of programs that are found.
 const NAME: &str = "found";
 
-/// How a search goes.
+/// Budget, seed and threads of a search.
 #[derive(Clone, Copy, Debug)]
 pub struct SearchOptions {
-    /// Programs that are graded, at least 1: those of the library, children, and those graded on whole traces
-    /// in the end.
+    /// How many programs are graded, at least 1: those of the library, children, and those graded on whole
+    /// traces at the end.
     pub budget: u64,
     /// The seed of everything drawn at random.
     pub seed: u64,
-    /// Threads that grade.
+    /// The most threads that grade programs.
     pub jobs: usize,
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// The program.
     pub program: Program,
     /// The program of the library that it comes from.
     pub origin: &'static str,
-    /// Its grade while searching: on samples, if the traces are long.
+    /// The program's grade during the search: on samples, if the traces are long.
     pub grade: f64,
-    /// The same of the best program of the library.
+    /// The grade of the best program of the library during the search.
     pub first_grade: f64,
-    /// Programs that were graded.
+    /// How many programs were graded.
     pub evaluations: u64,
 }
 
@@ -64,8 +65,9 @@ struct Graded {
     instructions: u32,
 }
 
-/// Searches for a program with a low grade on `whole`, and on samples of its traces while searching.
-/// `report` is called after each generation with the evaluations so far and the best grade.
+/// Searches for a program with a low grade on `whole`. During the search programs are graded on samples of
+/// the traces, if these are long. `report` is called with the evaluations so far and the best grade, after
+/// the programs of the library are graded and after each generation.
 ///
 /// # Errors
 ///
@@ -90,8 +92,8 @@ pub fn search(
     evolution.begin(left)?;
     let first_grade = evolution.parents[0].grade;
     report(evolution.evaluations, first_grade);
-    // Constants alone for the first third, while the structure of the library's programs is still the best
-    // known.
+    // In the first third only constants change, so that each program of the library is tuned before its
+    // structure changes.
     let constants_until = left / 3;
     while evolution.evaluations < left {
         let is_early = evolution.evaluations < constants_until;
@@ -110,7 +112,7 @@ struct Evolution<'a> {
     points: &'a Points,
     jobs: usize,
     random: Random,
-    /// The code of each program that was graded.
+    /// The binary form of each program that was graded.
     seen: HashSet<Vec<u8>>,
     /// The best first.
     parents: Vec<Graded>,
@@ -125,7 +127,8 @@ impl Evolution<'_> {
         self.add(programs)
     }
 
-    /// Makes children and grades them. False if none could be made.
+    /// Makes children and grades them. Returns false if none could be made. `constants` is the probability
+    /// that a change is one of a constant.
     fn generation(&mut self, budget: u64, constants: f64) -> Result<bool, SearchError> {
         let wanted = CHILDREN.min(budget - self.evaluations);
         let mut children = Vec::new();
@@ -137,7 +140,7 @@ impl Evolution<'_> {
         Ok(is_any)
     }
 
-    /// A program that is new, and differs from a parent by a few changes.
+    /// A program that was not graded before, and differs from a parent by a few changes.
     fn child(&mut self, constants: f64) -> Option<(&'static str, Program)> {
         for _ in 0..TRIES {
             let drawn = (0..TOURNAMENT).map(|_| self.random.below(self.parents.len() as u64)).min();
@@ -151,7 +154,7 @@ impl Evolution<'_> {
                     break;
                 }
             }
-            // Labels, names and `loop` as the assembler makes them, so that equal code has equal bytes.
+            // The binary form has no labels, so programs that differ in labels alone are the same program.
             let Ok(child) = Program::parse(&draft.text(NAME)) else { continue };
             if instructions(&child) <= INSTRUCTIONS_MAX && self.seen.insert(child.to_bytes()) {
                 return Some((parent.origin, child));
@@ -160,8 +163,8 @@ impl Evolution<'_> {
         None
     }
 
-    /// Grades programs, and keeps the best of them and of the parents. Of those with equal grades, which
-    /// mostly do the same, the shortest one stays.
+    /// Grades programs, and keeps the best of them and of the parents. Of programs with equal grades, which
+    /// mostly decide alike, the shortest one stays.
     fn add(&mut self, programs: Vec<(&'static str, Program)>) -> Result<(), SearchError> {
         let limit = match self.parents.last() {
             Some(worst) if self.parents.len() == PARENTS => worst.grade,
@@ -188,7 +191,7 @@ impl Evolution<'_> {
         Ok(())
     }
 
-    /// The best of the first `finalists` parents on whole traces; the first one if there are no finalists.
+    /// The best of the first `finalists` parents on whole traces; the first parent if `finalists` is 0.
     fn choose(&mut self, whole: &Points, finalists: usize) -> Result<Graded, SearchError> {
         let mut best: Option<(f64, usize)> = None;
         for number in 0..finalists.min(self.parents.len()) {

@@ -8,7 +8,7 @@ macro_rules! programs {
     };
 }
 
-/// The name and the text of each.
+/// The name and the text of each program.
 const PROGRAMS: [(&str, &str); 12] = programs![
     "s3-fifo" "lirs" "2q" "sieve" "lhd" "lru" "fifo2" "clock" "fifo" "lfu" "get-scan" "mru"
 ];
@@ -17,7 +17,7 @@ const PROGRAMS: [(&str, &str); 12] = programs![
 ///
 /// # Panics
 ///
-/// If one of them is no program; a test says that they all are.
+/// If one of the texts is no valid program, which a test excludes.
 pub fn library() -> Vec<(&'static str, Program)> {
     let parse = |(name, text)| match Program::parse(text) {
         Ok(program) => (name, program),

@@ -1,27 +1,28 @@
-//! Changes of programs at random: of a constant, or of an instruction.
+//! Random changes of programs: of a constant, or of an instruction.
 //!
-//! Most changes of an instruction make something that is no program, which the parser refuses; the caller
-//! tries again.
+//! Most changes of an instruction give no valid program. The parser refuses those, and the caller tries
+//! again.
 
 use bufpool_policies::program::{ARGUMENTS, InstructionForm, Operand, instruction_set};
 
 use super::draft::{Code, Draft, Event, Kind, Line, Slot};
 use crate::random::Random;
 
-/// Instructions that a program whose tenant is not privileged cannot use, that only the driver sees, or that
-/// take long.
+/// Instructions that the search does not insert. `request` and `release` need a privileged tenant; `flush`
+/// and `setmod` concern the driver, and change no miss; `find` and `call` take many steps.
 const LEFT_OUT: [&str; 6] = ["request", "release", "flush", "setmod", "find", "call"];
 
 /// What may be changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change {
-    /// A value: of an `int`, a `const`, or in an `ldc`.
+    /// A value: of an `int` or a `const`, or that which an `ldc` loads.
     Constant,
     /// An instruction: one is inserted, deleted, replaced, exchanged with another, or gets another operand.
     Instruction,
 }
 
-/// Changes the draft in one place.
+/// Changes the draft in one place. A constant cannot be changed in a program that has none; then an
+/// instruction is.
 pub fn mutate(draft: &mut Draft, change: Change, random: &mut Random) {
     if change == Change::Constant && change_constant(draft, random) {
         return;
@@ -43,7 +44,7 @@ pub fn mutate(draft: &mut Draft, change: Change, random: &mut Random) {
     }
 }
 
-/// Gives a value of the program another one. False if the program has no values.
+/// Changes a constant of the program. Returns false if it has none.
 fn change_constant(draft: &mut Draft, random: &mut Random) -> bool {
     let mut slots = Vec::new();
     for slot in &mut draft.slots {
@@ -73,7 +74,7 @@ fn change_constant(draft: &mut Draft, random: &mut Random) -> bool {
     true
 }
 
-/// Another value, more often a near one.
+/// A random value, mostly one near `value`.
 fn near(value: i64, random: &mut Random) -> i64 {
     let quarter = (value.unsigned_abs() / 4).clamp(1, 1 << 32);
     let step = random.below(quarter) as i64 + 1;
@@ -97,7 +98,7 @@ fn declare_int(draft: &mut Draft, random: &mut Random) {
     draft.slots.push(Slot { name, kind });
 }
 
-/// Puts a random instruction somewhere into the event.
+/// Inserts a random instruction at a random place in the event.
 fn insert(draft: &mut Draft, event: usize, random: &mut Random) {
     let at = place(&draft.events[event], random);
     if let Some(code) = instruction(draft, event, random, |_| true) {
@@ -105,7 +106,8 @@ fn insert(draft: &mut Draft, event: usize, random: &mut Random) {
     }
 }
 
-/// Puts a condition somewhere into the event that passes over a line or two, or over a new instruction.
+/// Inserts a test and a conditional jump at a random place in the event. The jump skips one or two lines, or
+/// a new instruction.
 fn insert_guarded(draft: &mut Draft, event: usize, random: &mut Random) {
     let at = place(&draft.events[event], random);
     let is_test = |row: &[Operand]| row.first() == Some(&Operand::IntOut);
@@ -151,7 +153,8 @@ fn change_operand(draft: &mut Draft, event: usize, random: &mut Random) {
     }
 }
 
-/// A random instruction whose operands `fits` accepts, with operands that the event knows.
+/// A random instruction whose kinds of operands `fits` accepts, with operands that exist in the event. `None`
+/// if the event has no operand of a kind that is needed.
 fn instruction(
     draft: &Draft,
     event: usize,
@@ -165,7 +168,7 @@ fn instruction(
     Some(Code { name: form.name.to_owned(), row: form.operands, words: words.collect::<Option<_>>()? })
 }
 
-/// A random word for an operand; `None` if the event knows nothing that fits.
+/// A random word for an operand of this kind; `None` if nothing in the event fits.
 fn word(draft: &Draft, event: usize, operand: Operand, random: &mut Random) -> Option<String> {
     let own = &draft.events[event];
     let slots = |fits: fn(&Kind) -> bool| {
@@ -206,7 +209,7 @@ fn word(draft: &Draft, event: usize, operand: Operand, random: &mut Random) -> O
     pick(&names, random)
 }
 
-/// A place between two lines of the event.
+/// A random place before, between or behind the lines of the event.
 fn place(event: &Event, random: &mut Random) -> usize {
     random.below(event.lines.len() as u64 + 1) as usize
 }
@@ -227,7 +230,7 @@ fn is_used(draft: &Draft, name: &str) -> bool {
         || code.any(|code| code.words.iter().any(|word| word == name))
 }
 
-/// The first name `LETTER_NUMBER` that is not taken.
+/// The first of the names `LETTER_1`, `LETTER_2` and so on that is not taken.
 fn fresh(letter: &str, is_taken: impl Fn(&str) -> bool) -> String {
     let mut names = (1_u32..).map(|number| format!("{letter}_{number}"));
     names.find(|name| !is_taken(name)).expect("there are more numbers than names")

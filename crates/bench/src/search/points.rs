@@ -1,4 +1,5 @@
-//! What a program is graded on: traces at sizes, and what the best of four well-known policies misses there.
+//! The points that programs are graded at: traces at sizes, each with the misses of the best of four
+//! well-known policies.
 
 use bufpool_policies::Allocation;
 use bufpool_policies::classic::PolicyKind;
@@ -10,15 +11,15 @@ use crate::random::mix;
 use crate::simulate::{Policy, Setup, SimError, misses};
 use crate::trace::{Act, Batch, Item, Reference, Replay, Trace};
 
-/// The policies that a program is held against, by the best of them at each point.
+/// The policies that a program is compared with: the best of them at each point.
 pub const OPPONENTS: [PolicyKind; 4] =
     [PolicyKind::Fifo, PolicyKind::Lru, PolicyKind::S3Fifo, PolicyKind::Sieve];
 
-/// Accesses of a sample, about, at most.
+/// About the most accesses of a sample.
 const SAMPLE_ACCESSES: u64 = 60_000;
 
-/// A program that is worse by this factor than the worst that matters, after a third of the points, is not
-/// played at the others.
+/// A program is not played at the remaining points if its grade over the first third of them is above the
+/// limit by more than this factor.
 const HOPELESS: f64 = 1.05;
 
 /// A trace at a size.
@@ -26,9 +27,9 @@ const HOPELESS: f64 = 1.05;
 pub struct Point {
     /// The number of the trace.
     pub trace: usize,
-    /// The size.
+    /// Frames of the cache.
     pub frames: u32,
-    /// The least misses of [`OPPONENTS`].
+    /// Misses of the best of [`OPPONENTS`].
     pub best_of_four: u64,
 }
 
@@ -37,13 +38,14 @@ pub struct Point {
 pub struct Points {
     traces: Vec<Trace>,
     points: Vec<Point>,
-    /// The seed of what programs draw at random.
+    /// The seed of the random numbers that programs draw.
     seed: u64,
 }
 
 impl Points {
-    /// Traces at sizes: each of `sized` is the number of a trace and its frames, at least 1. Plays each of
-    /// [`OPPONENTS`] at each point, on at most `jobs` threads.
+    /// Points from traces and sizes: each of `sized` is the number of a trace, and a number of frames, at
+    /// least
+    /// 1. Plays each of [`OPPONENTS`] at each point, on at most `jobs` threads.
     ///
     /// # Errors
     ///
@@ -51,7 +53,7 @@ impl Points {
     ///
     /// # Panics
     ///
-    /// If there is no trace of a number.
+    /// If `sized` has the number of no trace.
     pub fn new(
         traces: Vec<Trace>,
         sized: &[(usize, u32)],
@@ -78,7 +80,7 @@ impl Points {
         Ok(Self { traces, points, seed })
     }
 
-    /// The same points on samples of the traces that have many accesses. `None` if none of them has.
+    /// The same points, with samples in place of the traces that have many accesses. `None` if no trace has.
     ///
     /// # Errors
     ///
@@ -105,18 +107,18 @@ impl Points {
         &self.points
     }
 
-    /// The name of a trace in results.
+    /// The name in results of the trace with this number.
     pub fn trace_name(&self, trace: usize) -> &str {
         self.traces[trace].name()
     }
 
-    /// What the program misses at a point.
+    /// The program's misses at a point.
     fn misses_at(&self, program: &Program, point: &Point) -> Result<u64, SimError> {
         let setup = Setup { seed: self.seed, program: Some(program.clone()), ..Setup::frames(point.frames) };
         misses(&self.traces[point.trace], Policy::Program(Allocation::LruSp), &setup, None)
     }
 
-    /// What the program misses at each point.
+    /// The program's misses at each point.
     ///
     /// # Errors
     ///
@@ -127,14 +129,14 @@ impl Points {
         Ok(counts.into_iter().collect::<Result<_, _>>()?)
     }
 
-    /// The grade of a program that misses this at the points.
+    /// The grade of a program with these misses at the points.
     pub fn grade_of(&self, misses: &[u64]) -> f64 {
         let logarithms = self.points.iter().zip(misses).map(|(point, misses)| point.logarithm(*misses));
         (logarithms.sum::<f64>() / self.points.len() as f64).exp()
     }
 
-    /// The grade of a program; infinite, and found sooner, if it is far above `limit` at the first third of
-    /// the points.
+    /// The grade of a program. Infinity, without playing the remaining points, if the grade over the first
+    /// third of the points is far above `limit`.
     ///
     /// # Errors
     ///
@@ -155,13 +157,15 @@ impl Points {
 }
 
 impl Point {
-    /// The logarithm of the ratio of misses. Each trace has accesses, so neither count is 0.
+    /// The logarithm of the ratio of `misses` to those of the best of the four. Each trace has accesses, so
+    /// neither count is 0.
     fn logarithm(&self, misses: u64) -> f64 {
         (misses as f64 / self.best_of_four as f64).ln()
     }
 }
 
-/// The accesses to one block in `rate`, chosen by a hash of their numbers. Pins are left out.
+/// A trace of the accesses to one in `rate` of the blocks, chosen by a hash of the block number, and of all
+/// directives except pins.
 fn sample(trace: &Trace, rate: u64) -> Result<Trace, SearchError> {
     let mut sampler = Sampler { trace, rate, items: Vec::new() };
     trace.replay(&mut sampler)?;

@@ -1,7 +1,8 @@
 //! The applications of Cao, Felten, Li, "Implementation and Performance of Application-Controlled File
-//! Caching", OSDI '94, as streams of 8 KB blocks, with the directives that the paper lets them give.
+//! Caching", OSDI '94, as streams of 8 KB blocks, with the directives that they give in the paper.
 //!
-//! Sizes are the paper's; passes, partitions and the like are not published and therefore parameters.
+//! Default sizes are the paper's. Passes, partitions and the like are not published; their defaults are
+//! choices.
 
 use std::collections::VecDeque;
 use std::io;
@@ -129,7 +130,7 @@ pub(super) static ALL: &[Stream] = &[
     },
 ];
 
-/// cs1, cs2, cs3, din: one file read from begin to end again and again.
+/// cs1, cs2, cs3, din: one file is read from beginning to end again and again.
 pub(super) fn file_loop(settings: &Settings, script: &mut Script<'_>) -> io::Result<()> {
     let blocks = settings.count("blocks");
     script.file(0, blocks, "data")?;
@@ -187,7 +188,7 @@ fn link_editor(settings: &Settings, script: &mut Script<'_>) -> io::Result<()> {
         script.policy(-1, Lru)?;
     }
     let reread = settings.real("reread");
-    // Blocks to read once more, oldest first, and how far the linker is then.
+    // Blocks to read once more, oldest first, each with the block that the linker has read by then.
     let mut headers = VecDeque::new();
     for block in 0..blocks {
         read_and_forget(script, block, 1, settings.count("references"))?;
@@ -220,7 +221,7 @@ fn postgres_join(settings: &Settings, script: &mut Script<'_>) -> io::Result<()>
     }
     let mut block_read = None;
     for tuple in 0..tuples {
-        // One access a page visit, not one a tuple.
+        // An outer block is accessed once for all its tuples.
         let block = tuple * outer / tuples;
         if block_read != Some(block) {
             script.access(block, 1)?;
@@ -237,7 +238,7 @@ fn postgres_join(settings: &Settings, script: &mut Script<'_>) -> io::Result<()>
     Ok(())
 }
 
-/// Blocks are numbered input, temporary files in order of creation, output.
+/// Block numbers: first the input, then the temporary files in order of creation, then the output.
 fn external_sort(settings: &Settings, script: &mut Script<'_>) -> io::Result<()> {
     let (blocks, memory) = (settings.count("blocks"), settings.count("memory"));
     let fan_in = settings.count("fan_in").max(2) as usize;
@@ -269,12 +270,12 @@ fn external_sort(settings: &Settings, script: &mut Script<'_>) -> io::Result<()>
     Ok(())
 }
 
-/// Reads the runs in the order that random keys give, and writes as many blocks from `first` on.
+/// Reads the blocks of the runs in a random order that keeps the order in each run, as random keys give, and
+/// writes as many blocks from `first` on.
 fn merge(script: &mut Script<'_>, mut runs: Vec<Range<u64>>, first: u64) -> io::Result<Range<u64>> {
     let blocks: u64 = runs.iter().map(|run| run.end - run.start).sum();
     for written in first..first + blocks {
-        // Random keys: the next block is used up in each run with the probability of its share of what is
-        // left.
+        // The next block is one of a run with the probability of the run's share of the blocks left.
         let mut point = script.random.below(first + blocks - written);
         let run = runs.iter_mut().find(|run| {
             let left = run.end - run.start;
@@ -313,8 +314,8 @@ fn read_n(settings: &Settings, script: &mut Script<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// ReadN: the file `first .. first + blocks` in groups of `n` blocks, each read `repeats` times before the
-/// next; the last group may be smaller.
+/// The accesses of ReadN to the file `first .. first + blocks`, in groups of `n` blocks. Each group is read
+/// `repeats` times before the next; the last group may be smaller.
 pub fn grouped(first: u64, blocks: u64, n: u64, repeats: u64) -> impl Iterator<Item = u64> {
     let end = first + blocks;
     (first..end).step_by(n as usize).flat_map(move |group| {

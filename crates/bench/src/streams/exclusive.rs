@@ -1,8 +1,8 @@
 //! Streams of T. M. Wong, J. Wilkes: "My cache or yours? Making storage more exclusive", USENIX ATC '02, and
-//! stand-ins for its traces of several clients. Blocks are numbered from 1.
+//! substitutes for its traces of several clients. Blocks are numbered from 1.
 //!
-//! A client and an array have 16,384 blocks each. Reads are eleven times the blocks, of which the first
-//! eleventh is warm-up. The paper's third stream is `zipf`.
+//! In the paper a client and an array have 16,384 blocks each. A stream has eleven times as many reads as
+//! blocks; the first eleventh of the reads is warm-up. The paper's third stream is `zipf`.
 
 use std::collections::VecDeque;
 use std::io;
@@ -85,7 +85,8 @@ fn disjoint_clients(settings: &Settings, script: &mut Script<'_>, zipf: &Weighte
     Ok(())
 }
 
-/// The first client leads; the others read what it read, each `lag` turns after the one before.
+/// The first client reads blocks by Zipf's law. Each other client reads the same blocks in the same order,
+/// `lag` turns after the client before it.
 fn lagging_clients(
     settings: &Settings,
     script: &mut Script<'_>,
@@ -94,7 +95,7 @@ fn lagging_clients(
 ) -> io::Result<()> {
     let (clients, accesses) = (settings.count("clients"), settings.count("accesses"));
     let last_lag = (clients - 1).saturating_mul(lag);
-    // What the last client has still to read, and the number of the first of these reads.
+    // The reads that the last client has still to make, and the number of the first of them.
     let (kept, mut first) = (accesses.min(last_lag.saturating_add(1)), 0);
     settings.room("lag", kept, size_of::<u64>())?;
     let mut reads = VecDeque::with_capacity(kept as usize);
@@ -161,7 +162,7 @@ mod tests {
             assert_eq!(of_client(&lagging, client), of_client(&lagging, 0));
             let first = lagging.iter().position(|read| read.tenant == client).unwrap();
             let before = lagging[..first].iter().filter(|read| read.tenant == client - 1).count();
-            // The one before has had its turn already.
+            // Seven turns, and the turn of the first access, in which the client before comes first.
             assert_eq!(before, 8, "{client}");
         }
     }

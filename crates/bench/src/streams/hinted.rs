@@ -1,11 +1,11 @@
-//! Programs that say what they will read, for a [machine](crate::simulate::machine): those of Tomkins,
+//! Programs that disclose what they will read, for a [machine](crate::simulate::machine): those of Tomkins,
 //! Patterson, Gibson, "A Trace-Driven Comparison of Algorithms for Multi-Process Prefetching and Caching",
 //! CMU-CS-96-174.
 //!
-//! Programs are stand-ins, as their traces are lost. Sizes and counts are published; times on the processor
-//! are not, except those of the pairs and of XDataSlice. 0.8 ms is a time with which the published counts of
-//! cscope1 beside cscope2, and its mean time in pairs, come out within their tolerances
-//! (`bufbench paper --experiment B8`, `B10`).
+//! Their traces are lost; the streams are substitutes. Sizes and counts are published. Times on the processor
+//! are not, except those of the pairs and of XDataSlice. The other programs have 0.8 ms, a time with which
+//! the published counts of cscope1 beside cscope2, and its mean time in pairs, are met within their
+//! tolerances (`bufbench paper --experiment B8`, `B10`).
 
 use std::io;
 
@@ -126,7 +126,7 @@ pub(super) static ALL: &[Stream] = &[
     ),
 ];
 
-/// What a program says before its first access.
+/// The directives of a program before its first access.
 pub(super) fn begin(settings: &Settings, script: &mut Script<'_>) -> io::Result<()> {
     compute(script, settings.real("compute_ms"))?;
     if settings.count("hinted") == 1 { hint_all(script) } else { Ok(()) }
@@ -155,7 +155,8 @@ fn xds_pair(settings: &Settings, script: &mut Script<'_>) -> io::Result<()> {
     side_by_side(settings, script, hinted)
 }
 
-/// Tenant 0 reads the `hinted` blocks, tenant 1 its own behind them, in turn as long as both have any.
+/// Tenant 0 reads the `hinted` blocks. Tenant 1 reads blocks with higher numbers. They take turns until one
+/// of them has no reads left; then the other goes on alone.
 fn side_by_side(settings: &Settings, script: &mut Script<'_>, hinted: Vec<u64>) -> io::Result<()> {
     let base = hinted.iter().max().map_or(0, |last| last + 1);
     let loop_blocks = settings.count("unhinted_blocks");

@@ -1,9 +1,11 @@
 //! Synthetic reference streams: the applications of the LRU-SP paper, the patterns of the AMP paper, the
-//! hinting programs of the comparison of TIP2 with LRU-SP, the programs of HiPEC, the clients of exclusive
-//! caches, phases that change, many tenants, and a few classics, with every count a parameter.
+//! programs with hints of the comparison of TIP2 with LRU-SP, the programs of HiPEC, the clients of exclusive
+//! caches, changing phases, many tenants, and a few classics. Counts are parameters, except those of
+//! `phases`, which the seed decides.
 //!
-//! A stream is a function that emits the steps of a trace one by one, so that any length can be written with
-//! little memory. The same seed gives the same stream.
+//! A stream is a function that emits the steps of a trace one by one. Most streams need little memory
+//! whatever their length; those that keep something in memory refuse settings for which there is no room. The
+//! same seed gives the same stream.
 
 mod applications;
 mod exclusive;
@@ -22,7 +24,7 @@ pub use applications::grouped;
 pub use settings::{SettingError, Settings};
 pub use stream::{Advice, Parameter, Stream};
 
-/// All streams, in the order they are listed to users.
+/// All streams, in the order in which they are listed.
 pub fn all() -> impl Iterator<Item = &'static Stream> {
     applications::ALL
         .iter()
@@ -43,7 +45,7 @@ pub fn find(name: &str) -> Option<&'static Stream> {
 ///
 /// # Panics
 ///
-/// If there is no such stream or setting.
+/// If there is no such stream or setting, or no room for what the stream keeps in memory.
 pub fn items(name: &str, set: &[&str], advice: Advice, seed: u64) -> Vec<Item> {
     let stream = find(name).expect("a known stream");
     let mut settings = Settings::of(stream);

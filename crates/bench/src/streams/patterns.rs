@@ -1,5 +1,5 @@
-//! Streams that detectors are tried on (stand-ins for the lost streams of Zhou, von Behren, Brewer, "AMP:
-//! Program Context Specific Buffer Caching", USENIX ATC '05), and a few classics. Blocks are numbered from 1.
+//! Streams for detectors, which are substitutes for the lost streams of Zhou, von Behren, Brewer, "AMP:
+//! Program Context Specific Buffer Caching", USENIX ATC '05, and a few classics. Blocks are numbered from 1.
 
 use std::io;
 
@@ -228,8 +228,8 @@ mod tests {
             .collect()
     }
 
-    /// The AMP paper's access recency, by its definition: the mean position, in the list of blocks ordered by
-    /// last access, at which a re-access finds its block; 0 is the oldest, 1 the newest.
+    /// The AMP paper's access recency, by its definition: the mean position at which a re-access finds its
+    /// block in the list of blocks ordered by last access. 0 is the oldest block, 1 the newest.
     fn mean_recency(blocks: &[u64]) -> Option<f64> {
         let (mut list, mut sum, mut defined) = (Vec::new(), 0.0, 0);
         for block in blocks {

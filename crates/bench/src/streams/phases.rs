@@ -1,5 +1,5 @@
-//! Streams whose pattern changes every few thousand accesses, several of them interleaved: what a policy that
-//! learns has to unlearn. Blocks are numbered from 1.
+//! Interleaved streams whose patterns change every few thousand accesses, so that a policy that learns has to
+//! unlearn. Blocks are numbered from 1.
 
 use std::io;
 
@@ -23,7 +23,7 @@ const RUN_ACCESSES_MAX: u64 = 512;
 const STREAMS_MAX: u64 = 4;
 /// Exponents of Zipf's law.
 const ALPHA: (f64, f64) = (0.6, 1.2);
-/// Part of the blocks in a sliding window, and in the inner relation of a nested loop.
+/// The part of the blocks that are in a sliding window, or in the inner relation of a nested loop.
 const PART: (f64, f64) = (0.02, 0.5);
 const BURST_BLOCKS_MAX: u64 = 64;
 const BURST_REPEATS: (u64, u64) = (2, 8);
@@ -39,22 +39,22 @@ fn phases(_settings: &Settings, script: &mut Script<'_>) -> io::Result<()> {
 
 /// One to four streams that take turns.
 struct Interleaved {
-    /// Of the whole trace.
+    /// Accesses of the whole trace.
     accesses: u64,
-    /// The longest run of one stream.
+    /// The most accesses that one stream makes in a row.
     run_max: u64,
     /// Whether each stream has a call site of its own.
     has_sites: bool,
-    /// Per stream: the phase that it is in.
+    /// The current phase of each stream.
     streams: Vec<Phase>,
-    /// Which stream runs, and for how many accesses more.
+    /// The stream whose turn it is, and how many accesses it makes before the next turn.
     running: usize,
     run_left: u64,
     /// The ranges of blocks that phases have had: the first block and the number of blocks.
     ranges: Vec<(u64, u64)>,
 }
 
-/// An access, and where it comes from.
+/// An access, by its block and its call site.
 struct Step {
     block: u64,
     site: u32,
@@ -96,7 +96,8 @@ struct Phase {
 }
 
 impl Phase {
-    /// Half of the phases have new blocks, the others begin where another phase did.
+    /// Draws a phase. Half of the phases have new blocks; the others begin at the first block of an earlier
+    /// phase.
     fn draw(random: &mut Random, ranges: &mut Vec<(u64, u64)>) -> Self {
         let accesses = between(random, PHASE_ACCESSES);
         let blocks = logarithmic(random, PHASE_BLOCKS);
@@ -119,15 +120,15 @@ enum Pattern {
     Loop,
     Zipf(Weighted, Permutation),
     Uniform,
-    /// Each block some times in a row, and never again.
+    /// Each block one or more times in a row, and never again.
     Scan,
-    /// Uniform in a window of this many blocks that slides over all of them once.
+    /// Uniform in a window of this many blocks that slides over all blocks once.
     SlidingWindow(u64),
     /// Forwards and backwards.
     Sawtooth,
     /// A block of the outer relation, then the whole inner one, which has this many blocks.
     NestedLoop(u64),
-    /// A few neighbours several times over, then others.
+    /// Some consecutive blocks several times over, then others.
     Bursts(Burst),
 }
 
@@ -173,7 +174,7 @@ impl Pattern {
     }
 }
 
-/// A group of neighbouring blocks that is read several times.
+/// A group of consecutive blocks that is read several times.
 #[derive(Default)]
 struct Burst {
     first: u64,
@@ -206,7 +207,7 @@ fn logarithmic(random: &mut Random, (least, most): (u64, u64)) -> u64 {
     (drawn as u64).min(most)
 }
 
-/// A number of blocks, at least 1 and below `blocks`, which is at least [`PHASE_BLOCKS`].
+/// A number of blocks, at least 1 and below `blocks`. `blocks` is at least the least of [`PHASE_BLOCKS`].
 fn part(random: &mut Random, blocks: u64) -> u64 {
     ((PART.0 + (PART.1 - PART.0) * random.unit()) * blocks as f64) as u64
 }

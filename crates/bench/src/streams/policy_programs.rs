@@ -1,19 +1,19 @@
 //! The programs of Lee, Chen, Chang, "In-Kernel Policy Interpretation for Application-Specific Memory Caching
-//! Management" (HiPEC), as streams of 4 KB pages. Sizes are the paper's. How often the join scans its outer
-//! relation and how the tree lies in pages are not published, and therefore parameters.
+//! Management" (HiPEC), as streams of 4 KB pages. Default sizes are the paper's. How often the join scans its
+//! outer relation, and how the tree is laid out in pages, are not published; their defaults are choices.
 //!
 //! *How a policy program finds the level of a page of `tree`.* Index and data are one file, since a program
-//! knows a page by its number in its file (`block`) alone. Pages of the index are numbered by level, the
-//! root's first, data pages come last. So a level is a range of numbers, and a program compares `block` with
-//! the numbers that each level begins at, which it has as constants. The `!priority` lines that smart advice
-//! begins with name these ranges:
+//! knows only a page's number in its file (`block`). Pages of the index are numbered by level, beginning with
+//! that of the root; data pages come last. So a level is a range of numbers, and a program compares `block`
+//! with the first number of each level, which it has as a constant. The `!priority` lines at the beginning of
+//! smart advice name these ranges:
 //!
 //! ```text
 //! bufbench gen tree --set lookups=1 --advice smart --seed N | grep priority
 //! ```
 //!
-//! They depend on the seed and on the settings that shape the tree, and not on the number of lookups. How
-//! pages are numbered changes no decision of a policy that does not look at the numbers.
+//! The ranges depend on the seed and on the settings that shape the tree, and not on the number of lookups.
+//! The numbering changes no decision of a policy that does not use page numbers.
 
 use std::io;
 
@@ -85,7 +85,8 @@ pub(super) static ALL: &[Stream] = &[
     },
 ];
 
-/// The page of the inner relation is read once a pass, and stays with the smart under MRU.
+/// Each pass reads one page of the inner relation, and all of the outer one. Smart advice is MRU, under which
+/// the inner page stays.
 fn nested_loop_join(settings: &Settings, script: &mut Script<'_>) -> io::Result<()> {
     let (inner, outer, passes) = (settings.count("inner"), settings.count("outer"), settings.count("passes"));
     script.file(0, inner, "inner")?;
@@ -144,28 +145,31 @@ fn tree_lookups(settings: &Settings, script: &mut Script<'_>) -> io::Result<()> 
     Ok(())
 }
 
-/// Memory that a node takes while pages are laid out: five numbers, and a slice where each has its own page.
+/// About the most bytes that a node takes while pages are laid out: five numbers and, if each node has a page
+/// of its own, a slice.
 const NODE_BYTES_MAX: usize = 5 * size_of::<u32>() + size_of::<&[u32]>();
 
-/// A binary search tree. Nodes are numbered in order of insertion, levels from 1, the root's.
+/// A binary search tree. Nodes are numbered from 0 in order of insertion, levels from 1, the level of the
+/// root.
 struct Tree {
-    /// Per key: its node.
+    /// For each key: its node.
     nodes: Vec<u32>,
-    /// Per node: the one above it; the root's is itself.
+    /// For each node: its parent. The root's is the root.
     parents: Vec<u32>,
-    /// Per node.
+    /// For each node: its level.
     levels: Vec<u32>,
-    /// Per node: the page it lies in.
+    /// For each node: its page.
     pages: Vec<u32>,
-    /// Per page: the least level of its nodes, in ascending order.
+    /// For each page: the least level of its nodes. Ascending.
     page_levels: Vec<u32>,
 }
 
 impl Tree {
-    /// With the keys below `count`, each order of insertion equally likely.
+    /// The tree of the keys below `count`, inserted in a random order, each order equally likely. O(`count`).
     ///
-    /// It is the Cartesian tree of the keys by node number: each node was inserted before those below it. So
-    /// it is made from left to right, with the nodes from the root to the last key on a stack.
+    /// It is the Cartesian tree of the keys by node number, since each node was inserted before those below
+    /// it. So it is made from the least key to the greatest, with the nodes from the root to the last key on
+    /// a stack.
     fn by_random_insertion(count: usize, random: &mut Random) -> Self {
         let mut nodes: Vec<u32> = (0..count as u32).collect();
         random.shuffle(&mut nodes);
@@ -189,8 +193,8 @@ impl Tree {
         Self { nodes, parents, levels, pages: Vec::new(), page_levels: Vec::new() }
     }
 
-    /// Puts `nodes_a_page` nodes in each page: level by level, or in order of insertion. Pages are numbered
-    /// by level, those of one level in the order in which they fill.
+    /// Puts `nodes_a_page` nodes in each page, level by level or in order of insertion. Pages are numbered by
+    /// level, those of one level in the order in which they are filled.
     fn lay_out(&mut self, nodes_a_page: usize, breadth_first: bool) {
         let mut order: Vec<u32> =
             if breadth_first { self.nodes.clone() } else { (0..self.nodes.len() as u32).collect() };
@@ -207,7 +211,8 @@ impl Tree {
         }
     }
 
-    /// The pages from the root to the key's node, each once where several nodes in turn lie in it.
+    /// The pages of the nodes from the root to the key's node. Consecutive nodes on one page give the page
+    /// once.
     fn path(&self, key: usize, path: &mut Vec<u32>) {
         path.clear();
         let mut node = self.nodes[key];
@@ -236,7 +241,7 @@ mod tests {
         tree
     }
 
-    /// By inserting key after key, each from the root down.
+    /// Plain insertion: key after key, each from the root down.
     #[test]
     fn the_tree_is_that_of_plain_insertion() {
         for count in [1, 2, 3, 50, 1000] {
@@ -285,8 +290,9 @@ mod tests {
         }
     }
 
-    /// The mean level of a node is about 2 ln n - 2.8, one less than that of the root being 1: the paper's
-    /// height of 25.
+    /// The mean depth of a node, that of the root being 0, is about 2 ln n - 2.8, here 24.9: the paper's
+    /// height of
+    /// 25. A level is the depth and 1.
     #[test]
     fn a_tree_of_a_million_nodes_has_the_papers_height_and_size() {
         let tree = tree(1 << 20, 256, false);

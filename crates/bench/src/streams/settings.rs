@@ -1,4 +1,4 @@
-//! Values for the parameters of a stream.
+//! Values of the parameters of a stream.
 
 use std::{error, fmt, io};
 
@@ -13,7 +13,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The defaults.
+    /// The default values.
     pub fn of(stream: &'static Stream) -> Self {
         Self { stream, values: stream.parameters.iter().map(|parameter| parameter.default).collect() }
     }
@@ -22,7 +22,7 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// If there is no such parameter, or the value is no number that it can have. Nothing is changed then.
+    /// If there is no such parameter, or the value is no number in its range. Nothing is changed then.
     pub fn set(&mut self, assignment: &str) -> Result<(), SettingError> {
         let wrong = |expected: String| SettingError { assignment: assignment.to_owned(), expected };
         let (key, value) = assignment.split_once('=').ok_or_else(|| wrong("key=value".to_owned()))?;
@@ -44,22 +44,23 @@ impl Settings {
         self.values[at] as u64
     }
 
-    /// As [`count`](Self::count), of things that the stream keeps in memory, a `T` each.
+    /// As [`count`](Self::count), for a count of items that the stream keeps in memory, each of them a `T`.
     ///
     /// # Errors
     ///
-    /// If there is no room for them, with a [`SettingError`] in it.
+    /// As those of [`room`](Self::room).
     pub(super) fn kept<T>(&self, key: &str) -> io::Result<u64> {
         let count = self.count(key);
         self.room(key, count, size_of::<T>())?;
         Ok(count)
     }
 
-    /// Fails if there is no room in memory for as many `items` as the value of the parameter `key` asks for.
+    /// Checks that there is room in memory for `items` of `item_bytes` each, which the value of the parameter
+    /// `key` asks for.
     ///
     /// # Errors
     ///
-    /// A [`SettingError`], in one of the system's.
+    /// An [`io::Error`] that holds a [`SettingError`], if there is no room.
     pub(super) fn room(&self, key: &str, items: u64, item_bytes: usize) -> io::Result<()> {
         let bytes = items.checked_mul(item_bytes as u64).and_then(|bytes| usize::try_from(bytes).ok());
         if bytes.is_some_and(|bytes| Vec::<u8>::new().try_reserve_exact(bytes).is_ok()) {
@@ -103,7 +104,7 @@ impl Parameter {
     }
 }
 
-/// A setting that does not fit the stream, or the memory.
+/// A setting that does not fit the stream, or for which there is not enough memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SettingError {
     assignment: String,

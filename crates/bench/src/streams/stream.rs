@@ -1,4 +1,4 @@
-//! What a stream is: its description, what can be set, and what it emits its steps to.
+//! What a stream is: its description, its parameters, and what it emits its steps to.
 
 use std::io;
 
@@ -23,11 +23,11 @@ pub enum Advice {
 /// A kind of stream.
 #[derive(Debug)]
 pub struct Stream {
-    /// What users call it.
+    /// Its name on the command line.
     pub name: &'static str,
     /// What it imitates.
     pub about: &'static str,
-    /// What can be set, with defaults.
+    /// Its parameters, with their defaults.
     pub parameters: &'static [Parameter],
     /// Whether `smart` gives directives.
     pub has_smart_advice: bool,
@@ -39,9 +39,9 @@ pub struct Stream {
 /// A number that shapes a stream.
 #[derive(Debug)]
 pub struct Parameter {
-    /// What users call it.
+    /// Its name on the command line.
     pub name: &'static str,
-    /// Its value if nothing is said.
+    /// Its default value.
     pub default: f64,
     /// Smallest value allowed.
     pub min: f64,
@@ -75,7 +75,8 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// The first one of `emit`.
+    /// The first error of `emit`; or one that holds a [`SettingError`](super::SettingError), if there is no
+    /// room for what the stream keeps in memory.
     pub fn emit(
         &self,
         settings: &Settings,
@@ -87,6 +88,10 @@ impl Stream {
     }
 
     /// All steps at once.
+    ///
+    /// # Panics
+    ///
+    /// If there is no room for what the stream keeps in memory.
     pub fn items(&self, settings: &Settings, advice: Advice, seed: u64) -> Vec<Item> {
         let mut items = Vec::new();
         let mut keep = |item| {
@@ -102,7 +107,7 @@ impl Stream {
 pub(super) struct Script<'a> {
     pub(super) advice: Advice,
     pub(super) random: Random,
-    /// Who accesses and advises from here on.
+    /// The tenant of the accesses and directives from here on.
     pub(super) tenant: u32,
     emit: &'a mut dyn FnMut(Item) -> io::Result<()>,
 }
@@ -120,7 +125,7 @@ impl Script<'_> {
         (self.emit)(Item::Directive(directive))
     }
 
-    /// Blocks `first .. first + blocks` are the file `name`.
+    /// Says that blocks `first .. first + blocks` are the file `name`.
     pub(super) fn file(&mut self, first: u64, blocks: u64, name: impl Into<String>) -> io::Result<()> {
         self.directive(Directive::File { first, last: first + blocks - 1, name: name.into() })
     }
@@ -134,7 +139,7 @@ impl Script<'_> {
         self.directive(Directive::Priority { tenant: self.tenant, first, last, prio })
     }
 
-    /// The block is not needed again.
+    /// Gives the block its directive: it is not needed again.
     pub(super) fn done_with(&mut self, block: u64) -> io::Result<()> {
         let (tenant, first, last) = (self.tenant, block, block);
         self.directive(Directive::TemporaryPriority { tenant, first, last, prio: -1 })

@@ -1,15 +1,16 @@
 //! XDataSlice: planar slices of a data set that does not fit in memory, as in Tomkins, Patterson, Gibson, "A
 //! Trace-Driven Comparison of Algorithms for Multi-Process Prefetching and Caching", CMU-CS-96-174.
 //!
-//! The trace is lost; what is published is that 25 slices of a volume of 64 MB take 32,371 reads of 5,853
-//! distinct blocks of 8 KB. Here the volume is 256 planes of 32 blocks, and a slice cuts all planes: the
-//! blocks of one of its rows lie about 32 apart. A slice of more than one picture row to a block reads them
-//! again, `row` blocks further on.
+//! The trace is lost. It is published that 25 slices of a volume of 64 MB take 32,371 reads of 5,853 distinct
+//! blocks of 8 KB. Here the volume is 256 planes of 32 blocks. A slice has blocks in consecutive planes, so
+//! consecutive reads are about 32 blocks apart. A block holds several rows of the picture, so a slice reads
+//! it several times, each time after `row` blocks.
 //!
-//! How slices lie is not published. By default each has 234 blocks of its own. With `crossing=1` slices are
-//! random planes, each from a random height in the first plane of the volume to one in the last, and have
-//! blocks of earlier ones. How high a slice is then follows from the number of distinct blocks. With the
-//! defaults it has 400 to 600 blocks, about half of them blocks of earlier slices.
+//! How slices lie is not published. By default each has about 234 blocks of its own, one in each of as many
+//! planes. With `crossing=1` slices are random planes through the whole volume, each from a random height in
+//! the first plane to one in the last, and have blocks of earlier slices. How high a slice is then follows
+//! from the number of distinct blocks. With the defaults it has 400 to 600 blocks, about half of them blocks
+//! of earlier slices.
 
 use std::io;
 
@@ -17,7 +18,7 @@ use super::settings::Settings;
 use super::stream::{Parameter, Script};
 use crate::random::Random;
 
-/// Blocks of the volume: planes, and blocks of a plane.
+/// The size of the volume: the number of planes, and of blocks in a plane.
 const PLANES: u64 = 256;
 const PLANE_BLOCKS: u64 = 32;
 
@@ -54,14 +55,15 @@ struct Plane {
 }
 
 impl Plane {
-    /// The blocks of the slice's reads. Its rows rise by `height` blocks in all.
+    /// The blocks of the slice's reads, in order. From its first row to its last the slice rises by `height`
+    /// blocks.
     fn blocks(&self, height: f64, row: u64) -> impl Iterator<Item = u64> {
         let times = self.reads.div_ceil(PLANES).max(1);
         let reads = row_by_row(PLANES, self.reads, row);
         reads.map(move |(plane, time)| self.block(plane, height * time as f64 / times as f64))
     }
 
-    /// The block of `plane` that the slice has `above` its first row.
+    /// The block of `plane` that is `above` blocks over the slice's first row.
     fn block(&self, plane: u64, above: f64) -> u64 {
         let along = plane as f64 / (PLANES - 1) as f64;
         let height = self.begin + (self.end - self.begin) * along + above;
@@ -82,12 +84,12 @@ pub(super) fn blocks(settings: &Settings, script: &mut Script<'_>) -> io::Result
     Ok(blocks.collect())
 }
 
-/// How many of `whole` are the slice's of this number.
+/// How many of `whole` belong to the slice with this number, if they are divided among `slices`.
 fn part(number: u64, slices: u64, whole: u64) -> u64 {
     (number + 1) * whole / slices - number * whole / slices
 }
 
-/// Slices of blocks of their own, one after the other.
+/// The reads of slices that have no block in common, one slice after the other.
 fn slices_apart(settings: &Settings, random: &mut Random) -> Vec<u64> {
     let slices = settings.count("slices").min(PLANE_BLOCKS);
     let mut places: Vec<u64> = (0..PLANE_BLOCKS).collect();
@@ -103,7 +105,7 @@ fn slices_apart(settings: &Settings, random: &mut Random) -> Vec<u64> {
     blocks
 }
 
-/// Slices that are random planes, one after the other.
+/// The reads of slices that are random planes, one slice after the other.
 fn crossing_slices(settings: &Settings, random: &mut Random) -> Vec<u64> {
     let slices = settings.count("slices");
     let drawn = (0..slices).map(|number| Plane {
@@ -116,8 +118,8 @@ fn crossing_slices(settings: &Settings, random: &mut Random) -> Vec<u64> {
     drawn.iter().flat_map(|slice| slice.blocks(height, settings.count("row"))).collect()
 }
 
-/// `reads` reads of the blocks `0..distinct`, `row` of them at a time, again and again: each block with how
-/// often it was read before.
+/// `reads` reads of the blocks `0..distinct`. The blocks are read in rows of `row`, and each row several
+/// times before the next. Each read is given with how often its block was read before.
 fn row_by_row(distinct: u64, reads: u64, row: u64) -> impl Iterator<Item = (u64, u64)> {
     let read_before = move |block: u64| block * reads / distinct;
     (0..distinct).step_by(row as usize).flat_map(move |first| {
@@ -127,10 +129,11 @@ fn row_by_row(distinct: u64, reads: u64, row: u64) -> impl Iterator<Item = (u64,
     })
 }
 
-/// How high slices are that have `distinct` blocks together, or as near to that as they come.
+/// The height at which the slices have `distinct` distinct blocks together, or a number as near to it as
+/// possible.
 fn height_for(distinct: u64, slices: &[Plane]) -> f64 {
     let (mut low, mut high) = (0.0, PLANE_BLOCKS as f64);
-    // Heights that differ by 2^-40 of a block are the same.
+    // 45 halvings of 32 blocks: heights that differ by less than 2^-40 of a block count as equal.
     for _ in 0..45 {
         let height = (low + high) / 2.0;
         match distinct_blocks(slices, height) {
@@ -199,7 +202,8 @@ mod tests {
         assert_eq!(reads, [0, 1, 0, 1, 2, 2, 2]);
     }
 
-    /// Of how many other blocks ago each block was read last, the number at each distance.
+    /// The number of reads at each stack distance: the number of other blocks read since the block was read
+    /// last.
     fn distances(blocks: &[u64]) -> Vec<u64> {
         let (mut stack, mut counts) = (Vec::new(), vec![0; 8_192]);
         for block in blocks {
@@ -212,7 +216,8 @@ mod tests {
         counts
     }
 
-    /// Slices apart have no block again beyond a row; those that cross have, at all distances.
+    /// Slices that do not cross read no block again after more than a row. Slices that cross do, at all
+    /// distances.
     #[test]
     fn slices_that_cross_have_blocks_of_earlier_ones() {
         let again = |crossing: &str| {

@@ -8,9 +8,9 @@ use std::{error, fmt, io};
 pub enum Place {
     /// The file as a whole.
     File,
-    /// A line, the first is 1.
+    /// A line; the first is 1.
     Line(u64),
-    /// A byte of a binary format, counted after decompression, the first is 0.
+    /// A byte of a binary format, counted after decompression; the first is 0.
     Byte(u64),
 }
 
@@ -24,22 +24,22 @@ pub struct TraceError {
 }
 
 impl TraceError {
-    /// Something else than `expected` stands at `place`.
+    /// An error at `place`, whose message says what was `expected` there.
     pub fn malformed(path: &Path, place: Place, expected: impl Into<String>) -> Self {
         Self { path: path.to_owned(), place, message: format!("expected {}", expected.into()), source: None }
     }
 
-    /// The trace says something, at `place`, that cannot be done.
+    /// An error at `place`: the trace is well formed there, but cannot be used. `message` says why.
     pub fn refused(path: &Path, place: Place, message: impl Into<String>) -> Self {
         Self { path: path.to_owned(), place, message: message.into(), source: None }
     }
 
-    /// The operating system or a decoder failed at `place`.
+    /// An error at `place`: the operating system or a decoder failed while doing `what`.
     pub fn io(path: &Path, place: Place, what: &str, source: io::Error) -> Self {
         Self { path: path.to_owned(), place, message: what.to_owned(), source: Some(source) }
     }
 
-    /// Where it is wrong.
+    /// Where the error is.
     pub fn place(&self) -> Place {
         self.place
     }

@@ -1,10 +1,11 @@
-//! Which file a block belongs to.
+//! The file that a block belongs to.
 
 use std::collections::{BTreeMap, HashMap};
 
 use bufpool_policies::FileId;
 
-/// Ranges of blocks and the files they are. Blocks in no range are file 0, the whole trace.
+/// Ranges of blocks, each with its file. Blocks in no range belong to file 0, which stands for the whole
+/// trace.
 #[derive(Clone, Default, Debug)]
 pub struct FileRanges {
     /// First block of each range -> its last block and file; ranges do not overlap.
@@ -18,9 +19,10 @@ impl FileRanges {
         Self::default()
     }
 
-    /// Blocks `first..=last` are the file `name` from now on, whatever was said about them before.
+    /// Makes blocks `first..=last` belong to the file `name`, whichever file they belonged to before.
     ///
-    /// O(log n) plus the ranges that are covered. Files are numbered from 1 in order of first mention.
+    /// O(log n) for each range that overlaps the new one, and for the new one. Files are numbered from 1 in
+    /// the order in which they are first named.
     pub fn set(&mut self, first: u64, last: u64, name: &str) {
         let next = FileId(self.ids.len() as u32 + 1);
         let file = *self.ids.entry(name.to_owned()).or_insert(next);
@@ -28,11 +30,11 @@ impl FileRanges {
         self.ranges.insert(first, (last, file));
     }
 
-    /// As [`set`](Self::set), if none of the blocks is another file already.
+    /// As [`set`](Self::set), but refuses blocks that belong to another file already.
     ///
     /// # Errors
     ///
-    /// What was expected instead, if one is. Nothing is changed then.
+    /// What was expected instead, if one of the blocks belongs to another file. Nothing is changed then.
     pub fn add(&mut self, first: u64, last: u64, name: &str) -> Result<(), String> {
         let own = self.ids.get(name);
         let mut covered = self.ranges.range(..=last).rev().take_while(|(_, (end, _))| *end >= first);

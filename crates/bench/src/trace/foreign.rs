@@ -6,13 +6,13 @@ use super::text::{number, quoted};
 pub const ORACLE_RECORD_BYTES: usize = 24;
 
 /// The block of an oracleGeneral record (libCacheSim): time u32, object u64, size u32, next access i64,
-/// packed, little endian. Sizes and times do not matter here: every object counts as one block.
+/// packed, little endian. Times and sizes are not used: every object counts as one block.
 pub fn oracle_block(record: &[u8; ORACLE_RECORD_BYTES]) -> u64 {
     u64::from_le_bytes(record[4..12].try_into().expect("eight bytes"))
 }
 
-/// The most blocks that one line of an ARC trace may stand for, 512 MiB of the 512-byte blocks that they
-/// count. So what a trace makes a reader do is bounded by its length.
+/// The most blocks that one line of an ARC trace may stand for: 512 MiB of the 512-byte blocks of these
+/// traces. It bounds the work of a reader by the length of the file.
 pub const ARC_BLOCKS_MAX: u64 = 1 << 20;
 
 /// First block and number of blocks of a line `start count ignore id` (the format of the ARC paper's traces).

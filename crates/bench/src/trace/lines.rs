@@ -1,14 +1,15 @@
-//! Lines of an input as byte slices, without a copy or an allocation a line.
+//! Lines of an input as byte slices. No line is copied or allocated by itself.
 
 use std::io::{self, Read};
 
-/// Longest line that is accepted; longer ones mean that this is no text.
+/// Bytes of a line that is always accepted. A longer line may be refused, and one of twice as many bytes is
+/// refused, since the input is then no text.
 pub const LINE_BYTES_MAX: usize = 1 << 20;
 
 /// Why there is no next line.
 #[derive(Debug)]
 pub enum LineError {
-    /// It is longer than [`LINE_BYTES_MAX`].
+    /// The line is longer than [`LINE_BYTES_MAX`].
     TooLong,
     /// The input cannot be read.
     Io(io::Error),
@@ -24,7 +25,7 @@ impl From<io::Error> for LineError {
 pub struct Lines<R> {
     input: R,
     buffer: Vec<u8>,
-    /// `buffer[start..end]` is read and not yet given out.
+    /// `buffer[start..end]` has been read and not yet returned.
     start: usize,
     end: usize,
     number: u64,
@@ -37,7 +38,7 @@ impl<R: Read> Lines<R> {
         Self { input, buffer: vec![0; 1 << 17], start: 0, end: 0, number: 0, at_end: false }
     }
 
-    /// Number of the line given out last, the first is 1; 0 before that.
+    /// The number of the line that was returned last; the first is 1. 0 before the first.
     pub fn number(&self) -> u64 {
         self.number
     }
@@ -69,7 +70,7 @@ impl<R: Read> Lines<R> {
         Ok(Some(&self.buffer[line]))
     }
 
-    /// Reads more behind what is not yet given out.
+    /// Reads more of the input into the buffer, behind the bytes that were not returned yet.
     #[cold]
     fn fill(&mut self) -> Result<(), LineError> {
         self.buffer.copy_within(self.start..self.end, 0);
@@ -98,7 +99,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Gives one to `most` bytes a call.
+    /// An input that returns at most `most` bytes a call.
     struct Dribble<'a> {
         rest: &'a [u8],
         most: usize,

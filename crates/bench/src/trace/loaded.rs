@@ -1,4 +1,4 @@
-//! A trace made ready to be replayed many times.
+//! A trace that has been read once and can be replayed many times.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -13,10 +13,10 @@ use super::{Directive, FileRanges, Input, Item, Numbering, Place, Reader, Refere
 /// How a trace is loaded.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadOptions {
-    /// The file's format; `None` goes by its name.
+    /// The file's format; `None` means that the file's name tells it.
     pub input: Option<Input>,
-    /// Bytes that accesses and directives may take in memory. A longer trace is read from its file again for
-    /// every replay; only its distinct blocks, sites and tenants stay.
+    /// Bytes that accesses and directives may take in memory. A trace that takes more is read from its file
+    /// again for every replay; only its distinct blocks, sites and tenants stay in memory.
     pub budget_bytes: usize,
 }
 
@@ -28,17 +28,18 @@ impl Default for LoadOptions {
 
 /// A trace whose blocks, sites and tenants are numbered densely, ready to be replayed.
 ///
-/// Memory: 16 bytes a distinct block, and within the budget 4 bytes an access, 4 more for each of the columns
-/// site and tenant that is not constant, and 16 bytes a pin or unpin.
+/// Memory: 16 to 32 bytes a distinct block. Within the budget also 4 bytes an access, 4 more for each of the
+/// columns site and tenant that is not constant, and 16 bytes a pin or unpin; vectors that grow may reserve
+/// twice as much.
 #[derive(Debug)]
 pub struct Trace {
     name: String,
-    /// Where it can be read again; `None` for one made in memory.
+    /// The file and its format; `None` for a trace made in memory.
     source: Option<(PathBuf, Option<Input>)>,
     accesses: u64,
     /// Accesses and directives.
     items: u64,
-    /// Numbers of blocks that were pinned but never accessed.
+    /// How many blocks were pinned and never accessed.
     unaccessed: u64,
     has_pins: bool,
     blocks: Numbering,
@@ -62,7 +63,7 @@ pub struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// Those of its accesses whose indices in it are in `range`.
+    /// The accesses whose indices in this batch are in `range`.
     pub fn part(&self, range: Range<usize>) -> Batch<'a> {
         let column = |numbers: &'a [u32]| if numbers.is_empty() { numbers } else { &numbers[range.clone()] };
         let (blocks, sites, tenants) = (column(self.blocks), column(self.sites), column(self.tenants));
@@ -70,26 +71,26 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// What happens between two accesses.
+/// An event between two accesses.
 #[derive(Clone, Copy, Debug)]
 pub enum Act<'a> {
     /// The block with this number is pinned once more.
     Pin(u32),
-    /// One pin of the block with this number goes; there is one.
+    /// One pin of the block with this number is taken back. The block is pinned.
     Unpin(u32),
-    /// Any other directive, and where it stands.
+    /// Any other directive, and where it stands in the file.
     Directive(&'a Directive, Place),
 }
 
-/// Something that a trace is played to.
+/// What a trace is replayed to, such as a simulated cache.
 pub trait Replay {
-    /// Why a replay stops.
+    /// The error that ends a replay.
     type Error: From<TraceError>;
 
     /// Takes accesses in order.
     fn batch(&mut self, batch: Batch<'_>) -> Result<(), Self::Error>;
 
-    /// Takes what happens before the next batch.
+    /// Takes an event that precedes the next batch.
     fn act(&mut self, act: Act<'_>) -> Result<(), Self::Error>;
 }
 
@@ -107,9 +108,10 @@ impl Trace {
     ///
     /// # Errors
     ///
-    /// If the file cannot be read or is malformed, unpins a block that is not pinned, gives a block to two
-    /// files, tells of a creation without an access to the block next, or has more than 2^32 - 1 distinct
-    /// blocks; or if it exceeds the budget and is no regular file, so that it cannot be read again.
+    /// If the file cannot be read or is malformed; if it unpins a block that is not pinned, gives a block to
+    /// two files, or has a `!create` that is not followed by an access to its block; if it has more than 2^32
+    /// - 1 distinct blocks; or if it exceeds the budget and is no regular file, so that it cannot be read
+    /// again.
     pub fn load(path: &Path, options: &LoadOptions, progress: &ProgressBar) -> Result<Self, TraceError> {
         let mut reader = Reader::open(path, options.input, progress)?;
         let mut builder = Builder::new(options.budget_bytes);
@@ -138,8 +140,8 @@ impl Trace {
     ///
     /// # Panics
     ///
-    /// If a block is unpinned that is not pinned, or given to two files, or accessed after a creation is told
-    /// of another one.
+    /// If a block is unpinned that is not pinned, or given to two files; if the access after a
+    /// [`Directive::Create`] is to another block; or if there are more than 2^32 - 1 distinct blocks.
     pub fn of(name: &str, items: impl IntoIterator<Item = Item>) -> Self {
         let mut builder = Builder::new(usize::MAX);
         for item in items {
@@ -148,7 +150,7 @@ impl Trace {
         builder.finish(name.to_owned(), None)
     }
 
-    /// The name in results.
+    /// The trace's name in results.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -163,7 +165,7 @@ impl Trace {
         self.blocks.values().len() as u64 - self.unaccessed
     }
 
-    /// The blocks, each at its number; longer than [`Trace::distinct`] if blocks were pinned and never
+    /// The blocks, each at its number. They are more than [`Trace::distinct`] if some were pinned and never
     /// accessed.
     pub fn blocks(&self) -> &[u64] {
         self.blocks.values()
@@ -174,17 +176,17 @@ impl Trace {
         self.sites.values()
     }
 
-    /// The tenants, each at its number, those included that only directives name.
+    /// The tenants, each at its number, including tenants that only directives name.
     pub fn tenants(&self) -> &[u64] {
         self.tenants.values()
     }
 
-    /// Renames the blocks, for policies that hash their names. Directives keep the old names, so this is of
+    /// Renames the blocks, for policies that hash block names. Directives keep the old names, so this is of
     /// use for one-level policies only. Changes nothing if the accesses are not in memory.
     ///
     /// # Panics
     ///
-    /// If the names were different and become equal.
+    /// If two blocks get the same name.
     pub fn rename_blocks(&mut self, rename: impl Fn(u64) -> u64) {
         if self.steps.is_none() {
             return;
@@ -216,11 +218,12 @@ impl Trace {
         self.steps.is_some()
     }
 
-    /// Plays the trace to `run` and returns the time spent on reading it, which is 0 if it is in memory.
+    /// Plays the trace to `run`. Returns the time spent on reading the file, which is 0 if the trace is in
+    /// memory. The time includes that of [`Replay::act`].
     ///
     /// # Errors
     ///
-    /// The first one of `run`; or if the file cannot be read again, or has changed.
+    /// The first error of `run`; or if the file cannot be read again, or has changed.
     pub fn replay<R: Replay>(&self, run: &mut R) -> Result<Duration, R::Error> {
         match &self.steps {
             Some(steps) => steps.replay(run).map(|()| Duration::ZERO),
@@ -228,9 +231,10 @@ impl Trace {
         }
     }
 
-    /// Where an access stands in the file, found by reading it again. `None` if that is not possible.
+    /// Where the access with index `access` stands in the file, found by reading the file again up to there.
+    /// `None` if the file cannot be read again or has no such access.
     pub fn place_of(&self, access: u64) -> Option<Place> {
-        // A pipe would wait for another writer.
+        // Opening a pipe again would block until another writer comes.
         let (path, input) = self.source.as_ref().filter(|(path, _)| is_regular(path))?;
         let mut reader = Reader::open(path, *input, &ProgressBar::hidden()).ok()?;
         let mut seen = 0;
@@ -245,7 +249,7 @@ impl Trace {
         None
     }
 
-    /// The file it came from, or its name if it was made in memory.
+    /// The trace's file, or the trace's name if it was made in memory.
     pub fn path(&self) -> &Path {
         self.source.as_ref().map_or(Path::new(&self.name), |(path, _)| path)
     }
@@ -302,12 +306,12 @@ impl Trace {
     }
 }
 
-/// Whether what is there can be read again from its beginning.
+/// Whether the path is a regular file, which can be read again from its beginning.
 fn is_regular(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|metadata| metadata.is_file())
 }
 
-/// An access by numbers.
+/// An access, by the numbers of its block, site and tenant.
 #[derive(Clone, Copy)]
 struct Numbers {
     block: u32,
@@ -315,7 +319,7 @@ struct Numbers {
     tenant: u32,
 }
 
-/// Accesses read from a file and not yet played.
+/// Accesses that were read from a file and not played yet.
 #[derive(Default)]
 struct Pending {
     first: u64,
@@ -337,7 +341,7 @@ impl Pending {
         self.blocks.len() >= Self::ACCESSES_MAX
     }
 
-    /// Plays everything, and returns the time that took.
+    /// Plays all of them, and returns the time that this took.
     fn play<R: Replay>(&mut self, run: &mut R) -> Result<Duration, R::Error> {
         let Self { first, blocks, sites, tenants } = self;
         let started = Instant::now();
@@ -358,10 +362,10 @@ struct Steps {
     blocks: Vec<u32>,
     sites: Column,
     tenants: Column,
-    /// What happens, and before which access.
+    /// Events, each with the index of the access that it precedes.
     acts: Vec<(u64, StoredAct)>,
     directives: Vec<(Directive, Place)>,
-    /// Heap memory of the directives.
+    /// Bytes of heap memory that the directives hold.
     text_bytes: usize,
 }
 
@@ -373,7 +377,7 @@ enum StoredAct {
     Directive(u32),
 }
 
-/// One number an access; takes no memory as long as all are 0.
+/// One number for each access. Takes no memory as long as all numbers are 0.
 #[derive(Default, Debug)]
 struct Column {
     values: Vec<u32>,
@@ -463,10 +467,10 @@ struct Builder {
     has_pins: bool,
     /// Outstanding pins of each pinned block.
     pins: HashMap<u32, u32>,
-    /// Blocks with a number that were not accessed so far.
+    /// Blocks that have a number and were not accessed so far.
     unaccessed: HashSet<u32>,
     files: FileRanges,
-    /// The block whose creation was told, and where, until it is accessed.
+    /// The block of the last `!create` and where that stands, until the block is accessed.
     created: Option<(u64, Place)>,
 }
 
@@ -564,7 +568,8 @@ impl Builder {
         Ok(())
     }
 
-    /// A creation that was told is over with an access to that block, and with nothing else.
+    /// Ends the creation that is under way, which only an access to its block may do. `accessed` is the block
+    /// of an access; `None` stands for the next `!create`.
     fn end_creation(&mut self, accessed: Option<u64>) -> Result<(), String> {
         match self.created.take() {
             Some((block, _)) if accessed != Some(block) => {
@@ -578,7 +583,7 @@ impl Builder {
         self.blocks.number(block).ok_or_else(|| too_many("blocks"))
     }
 
-    /// A tenant may give directives before it accesses anything, or without ever doing so.
+    /// Numbers the tenant that gives a directive, since it may not have accessed anything.
     fn number_tenant_of(&mut self, directive: &Directive) {
         if let Some(tenant) = directive.tenant() {
             self.tenants.number(u64::from(tenant));
@@ -592,7 +597,7 @@ impl Builder {
         self.keep_budget();
     }
 
-    /// Gives the steps up once they exceed the budget.
+    /// Drops the steps if they exceed the budget.
     fn keep_budget(&mut self) {
         if self.steps.as_ref().is_some_and(|steps| steps.bytes() > self.budget_bytes) {
             self.steps = None;
@@ -626,7 +631,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Writes down what is played, in terms of the file.
+    /// Records what is played, with the blocks, sites and tenants of the file.
     struct Transcript<'a> {
         trace: &'a Trace,
         items: Vec<Item>,

@@ -43,9 +43,9 @@ pub use write::Writer;
 pub struct Reference {
     /// The block.
     pub block: u64,
-    /// The place in the program that accesses it; 0 is unknown.
+    /// The call site that accesses the block; 0 means unknown.
     pub site: u32,
-    /// Who accesses it.
+    /// The tenant that accesses the block.
     pub tenant: u32,
 }
 
@@ -92,30 +92,29 @@ pub enum Directive {
         /// The file's name; ranges of the same name are one file.
         name: String,
     },
-    /// From here on the block's frame may not be taken. Pins of one block nest.
+    /// The block's frame may not be taken until as many [`Directive::Unpin`] follow. Pins of one block nest.
     Pin(u64),
     /// Takes back one [`Directive::Pin`] of the block.
     Unpin(u64),
-    /// The next access gives this block new contents, so that nothing would be read. Without effect if that
-    /// access is to another block.
+    /// The next access gives this block new contents, so that nothing is read for it. [`Trace`] refuses a
+    /// trace whose next access is to another block.
     Create(u64),
-    /// The tenant will access the blocks `first..=last`, in this order, after those that it was to access
-    /// before. They are fetched ahead on a [simulated machine](crate::simulate::machine) only.
+    /// The tenant will access the blocks `first..=last`, in this order, after the blocks of its earlier
+    /// hints. Blocks are fetched ahead on a [simulated machine](crate::simulate::machine) only.
     Hint {
-        /// Who will.
+        /// Whose hint.
         tenant: u32,
         /// The first block.
         first: u64,
         /// The last block.
         last: u64,
     },
-    /// All accesses that the tenant makes from here on are its hints. Of use on a
-    /// [simulated machine](crate::simulate::machine) only.
+    /// The tenant discloses all accesses that it makes from here on.
     HintsAll {
         /// Whose accesses.
         tenant: u32,
     },
-    /// What the tenant's hints still name is withdrawn. Without effect on a
+    /// The tenant's hints that were not used yet are withdrawn. Without effect on a
     /// [simulated machine](crate::simulate::machine), where hints end by being used.
     HintsEnd {
         /// Whose hints.
@@ -128,24 +127,24 @@ pub enum Directive {
         /// The path of the program's text.
         file: String,
     },
-    /// The tenant has no program any more.
+    /// The tenant's program is removed.
     ProgramEnd {
         /// Whose program.
         tenant: u32,
     },
-    /// A parameter of the tenant's program.
+    /// A slot of the tenant's program gets a value.
     Send {
         /// Whose program.
         tenant: u32,
-        /// The program's name of the slot.
+        /// The slot's name in the program.
         slot: String,
-        /// Its value from now on.
+        /// The slot's value from here on.
         value: i64,
     },
     /// How long the tenant computes before each of its later accesses. Of use on a
     /// [simulated machine](crate::simulate::machine) only.
     Compute {
-        /// Who computes.
+        /// Which tenant computes.
         tenant: u32,
         /// How long, in microseconds.
         compute_us: u32,
@@ -153,7 +152,7 @@ pub enum Directive {
 }
 
 impl Directive {
-    /// The tenant that it is about; none if it is about all.
+    /// The tenant that the directive names, if it names one.
     pub fn tenant(&self) -> Option<u32> {
         match *self {
             Self::Policy { tenant, .. }

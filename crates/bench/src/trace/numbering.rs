@@ -1,13 +1,14 @@
-//! Dense numbers for values, sites and tenants.
+//! Dense numbers for blocks, sites and tenants.
 
 /// Numbers values 0, 1, 2, ... in order of first appearance.
 ///
-/// Open addressing with linear probing over 32-bit numbers; the values themselves stand in one array, in
-/// order. At most 2^32 - 1 values; 8 bytes a value and 4 bytes a slot, at most half of the slots in use.
+/// A hash table with linear probing holds 32-bit numbers; the values themselves stand in one array, each at
+/// its number. At most 2^32 - 1 values. 8 bytes a value, and 4 bytes a slot of the table, of which at most
+/// half are in use; the array may reserve twice what it holds.
 #[derive(Clone, Debug)]
 pub struct Numbering {
     values: Vec<u64>,
-    /// Number of the value whose search ends here, or [`FREE`]. A power of two long.
+    /// The number of the value that was put into this slot, or [`FREE`]. The length is a power of two.
     slots: Vec<u32>,
 }
 
@@ -37,7 +38,8 @@ impl Numbering {
         (number != FREE).then_some(number)
     }
 
-    /// The number of a value, a new one if it has none. O(1) amortised. `None` if all 2^32 - 1 are given.
+    /// The number of a value, which gets a new one if it has none. O(1) amortised. `None` if all 2^32 - 1
+    /// numbers are in use.
     #[inline]
     pub fn number(&mut self, value: u64) -> Option<u32> {
         let slot = self.search(value);

@@ -26,7 +26,7 @@ pub enum Input {
 }
 
 impl Input {
-    /// The format that a file's name tells, compression suffixes aside.
+    /// The format that a file's name tells. Compression suffixes are ignored.
     pub fn of(path: &Path) -> Self {
         let name =
             stem(path).file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
@@ -55,14 +55,14 @@ fn compression(path: &Path) -> Option<&str> {
 
 /// Streams the steps of a trace file. Memory does not depend on the file's length.
 ///
-/// For a text trace `NAME.ext[.gz|.zst]` with a file `NAME.files.tsv` beside it, the ranges told there come
+/// For a text trace `NAME.ext[.gz|.zst]` with a file `NAME.files.tsv` beside it, the ranges in that file come
 /// first, as [`Directive::File`] steps.
 pub struct Reader {
     path: PathBuf,
     body: Body,
-    /// Where the step given out last begins.
+    /// Where the step that was returned last begins.
     place: Place,
-    /// Steps told by `NAME.files.tsv`, last first.
+    /// Steps from `NAME.files.tsv` that are still to be returned, in reverse order.
     files: Vec<Directive>,
 }
 
@@ -71,8 +71,9 @@ type Decoder = Box<dyn Read + Send>;
 enum Body {
     Text(Lines<Decoder>),
     Lirs(Lines<Decoder>),
-    /// The blocks of the current line that are still to come.
+    /// The blocks of the current line that are still to be returned: all but the last, and the last.
     Arc(Lines<Decoder>, std::ops::Range<u64>, Option<u64>),
+    /// The input, and the offset of the next record in bytes.
     Oracle(BufReader<Decoder>, u64),
 }
 
@@ -115,12 +116,12 @@ impl Reader {
         Ok(Self { path: path.to_owned(), body, place: Place::File, files: Vec::new() })
     }
 
-    /// Where the step given out last stands in the file.
+    /// Where the step that was returned last stands: [`Place::File`] for one from `NAME.files.tsv`.
     pub fn place(&self) -> Place {
         self.place
     }
 
-    /// The file that is read.
+    /// The path of the trace.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -174,7 +175,7 @@ fn too_long() -> String {
     format!("a line of at most {LINE_BYTES_MAX} bytes")
 }
 
-/// The next line; `place` is where it stands, even if it cannot be read.
+/// The next line. `place` is set to where it stands, also if it cannot be read.
 fn next_line<'a>(lines: &'a mut Lines<Decoder>, place: &mut Place) -> Result<Option<&'a [u8]>, Wrong> {
     let number = lines.number() + 1;
     let line = lines.next_line();
@@ -184,7 +185,7 @@ fn next_line<'a>(lines: &'a mut Lines<Decoder>, place: &mut Place) -> Result<Opt
     Ok(line?)
 }
 
-/// An access with nothing known about who made it.
+/// An access whose site and tenant are not known.
 fn anonymous(block: u64) -> Item {
     Item::Access(Reference { block, site: 0, tenant: 0 })
 }
@@ -256,7 +257,7 @@ fn decoder(path: &Path, file: impl Read + Send + 'static) -> io::Result<Decoder>
     })
 }
 
-/// What `NAME.files.tsv` beside the trace tells, last first; nothing if there is none.
+/// The steps from `NAME.files.tsv` beside the trace, in reverse order. Empty if there is no such file.
 fn files_beside(path: &Path) -> Result<Vec<Directive>, TraceError> {
     let beside = stem(path).with_extension("files.tsv");
     let file = match File::open(&beside) {

@@ -1,4 +1,4 @@
-//! The trace of a live run, as the pool tells it.
+//! The trace of a live run, as the pool reports it to a recorder.
 
 use std::collections::HashMap;
 use std::fs;
@@ -13,7 +13,7 @@ use bufpool::manager::PageId;
 use super::{Directive, Item, Reference, Writer, base_name};
 use crate::output::unwritable;
 
-/// Where a recording goes; the pool gets its [`recorder`](Self::recorder).
+/// A recording of a live run, which goes to a [`Sink`]. The pool gets its [`recorder`](Self::recorder).
 ///
 /// A page's block number is its packed id: the file's number in the upper 24 bits, the page's in the lower
 /// 40.
@@ -27,7 +27,7 @@ struct SinkState<S> {
     failed: Option<io::Error>,
 }
 
-/// What takes the steps of a recording.
+/// Where the steps of a recording are written.
 pub trait Sink: Send + 'static {
     /// Takes one step.
     ///
@@ -35,13 +35,13 @@ pub trait Sink: Send + 'static {
     /// If it cannot be written.
     fn item(&mut self, item: Item) -> io::Result<()>;
 
-    /// Takes the program that a tenant has from now on.
+    /// Takes the text of the program that a tenant has from here on.
     ///
     /// # Errors
-    /// If it cannot be written, or there is no place for it.
+    /// If it cannot be written, or the sink cannot hold programs.
     fn program(&mut self, tenant: u32, text: &str) -> io::Result<()>;
 
-    /// Takes a remark for people.
+    /// Takes a comment, which is no step of the trace.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -53,7 +53,7 @@ pub trait Sink: Send + 'static {
 pub struct TraceFile {
     writer: Writer<'static>,
     path: PathBuf,
-    /// The names of files of programs, by text.
+    /// The names of the files of programs, by the program's text.
     programs: HashMap<String, String>,
 }
 
@@ -129,12 +129,13 @@ impl<S: Sink> Recording<S> {
         Self { shared: Arc::new(Mutex::new(SinkState { sink, creations: 0, failed: None })) }
     }
 
-    /// What the pool is given.
+    /// The recorder that the pool is opened with.
     pub fn recorder(&self) -> Box<dyn Recorder> {
         Box::new(Listener { shared: Arc::clone(&self.shared) })
     }
 
-    /// Ends the recording and returns it with the number of creations in it. The pool must be closed.
+    /// Ends the recording. Returns its sink, and how many accesses of it created their page. The pool must be
+    /// closed before.
     ///
     /// # Errors
     /// If a step could not be written.
@@ -210,7 +211,7 @@ impl<S: Sink> SinkState<S> {
                 Item::Directive(Directive::Send { tenant, slot: slot.to_owned(), value })
             }
             Event::HintsEnd { tenant } => Item::Directive(Directive::HintsEnd { tenant }),
-            // The pool may learn to tell more than a trace can say.
+            // `Event` is non-exhaustive: events that a trace has no line for are left out.
             _ => return Ok(()),
         };
         self.sink.item(item)

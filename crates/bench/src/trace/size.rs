@@ -1,4 +1,4 @@
-//! Cache sizes as users give them: frames, or a share of a trace's distinct blocks.
+//! Cache sizes as users give them: frames, or a percentage of a trace's distinct blocks.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,13 +8,13 @@ use std::str::FromStr;
 pub enum Size {
     /// A number of frames, at least 1.
     Frames(u32),
-    /// A percentage of the distinct blocks.
+    /// A percentage of the distinct blocks, above 0 and at most 10^6.
     Percent(f64),
 }
 
 impl Size {
-    /// The size in frames for a trace with `distinct` distinct blocks: shares are rounded to the nearest
-    /// frame, and at least 1.
+    /// The size in frames for a trace with `distinct` distinct blocks. Percentages are rounded to the nearest
+    /// frame, and give at least 1.
     pub fn frames(self, distinct: u64) -> u32 {
         match self {
             Self::Frames(frames) => frames,

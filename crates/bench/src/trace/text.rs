@@ -7,7 +7,7 @@ use bufpool_policies::classic::PolicyKind;
 
 use super::{Directive, Item, Reference};
 
-/// What a line says: a step of the trace, or nothing (a comment).
+/// The step that a line holds; `None` for a comment.
 ///
 /// # Errors
 ///
@@ -40,7 +40,7 @@ fn expected_block(line: &[u8]) -> String {
     format!("a block, an unsigned decimal below 2^64, found {}", quoted(line))
 }
 
-/// A column that may be missing, which means 0.
+/// The value of a column; 0 if the column is missing.
 fn small(field: Option<&[u8]>, name: &str, line: &[u8]) -> Result<u32, String> {
     match field {
         None => Ok(0),
@@ -154,7 +154,8 @@ fn parse_prio(word: &str) -> Result<i32, String> {
     prio.filter(|prio| (-32..=31).contains(prio)).ok_or_else(|| "PRIO in -32..=31".to_owned())
 }
 
-/// The microseconds of a number of milliseconds with at most three decimals, such as `0.92`.
+/// The microseconds of a number of milliseconds with at most three decimals, such as `0.92`. `None` for
+/// anything else, and for 2^32 microseconds or more.
 pub fn microseconds(ms: &str) -> Option<u32> {
     let (whole, decimals) = ms.split_once('.').unwrap_or((ms, "0"));
     if decimals.len() > 3 {
@@ -165,7 +166,7 @@ pub fn microseconds(ms: &str) -> Option<u32> {
     u32::try_from(us).ok()
 }
 
-/// A number of microseconds as milliseconds, as [`microseconds`] reads it.
+/// A number of microseconds, written in milliseconds as [`microseconds`] reads it.
 pub fn milliseconds(us: u32) -> String {
     let text = format!("{}.{:03}", us / 1000, us % 1000);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -176,7 +177,7 @@ fn fields(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(|&byte| byte == b' ' || byte == b'\t').filter(|field| !field.is_empty())
 }
 
-/// An unsigned decimal below 2^64, digits only.
+/// The value of an unsigned decimal below 2^64; `None` if there is any other character than a digit.
 pub fn number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;
@@ -190,7 +191,8 @@ pub fn number(digits: &[u8]) -> Option<u64> {
     })
 }
 
-/// The line as it appears in a message: shortened, control characters escaped.
+/// The line as it appears in a message: in backquotes, cut after 60 bytes, bytes that are not printable ASCII
+/// escaped.
 pub fn quoted(line: &[u8]) -> String {
     const SHOWN_BYTES: usize = 60;
     let shown = &line[..line.len().min(SHOWN_BYTES)];

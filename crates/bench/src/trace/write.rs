@@ -12,8 +12,8 @@ use crate::output::WholeFile;
 
 /// Writes steps of a trace as lines of text, compressed if the file's name ends in `.gz` or `.zst`.
 ///
-/// Columns that would be 0 to the end of the line are left out. Call [`Writer::finish`]: a file is put in
-/// place only then, so that half a trace is never there.
+/// Columns that would be 0 to the end of the line are left out. [`Writer::finish`] puts a file in place; a
+/// writer that is dropped before leaves no file.
 pub struct Writer<'a> {
     out: Encoder<'a>,
 }
@@ -26,7 +26,7 @@ enum Encoder<'a> {
 }
 
 impl Writer<'static> {
-    /// Begins a file at `path`; what is there stays until the trace is finished.
+    /// Begins a file at `path`. A file that is there already stays until [`Writer::finish`].
     ///
     /// # Errors
     ///
@@ -52,7 +52,7 @@ impl<'a> Writer<'a> {
     ///
     /// # Errors
     ///
-    /// If the output cannot be written, or the name of a file would not be read again as it is.
+    /// If the output cannot be written, or the name of a file would be another one when read back.
     pub fn write(&mut self, item: &Item) -> io::Result<()> {
         match item {
             Item::Access(reference) => self.access(reference),
@@ -73,7 +73,7 @@ impl<'a> Writer<'a> {
     ///
     /// # Errors
     ///
-    /// If the output cannot be written, or the file not be put in place.
+    /// If the output cannot be written, or the file cannot be put in place.
     pub fn finish(self) -> io::Result<()> {
         match self.out {
             Encoder::Plain(mut out) => out.flush(),
@@ -131,8 +131,8 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Fails if a name at the end of a line would be another one when it is read: blanks before it are between
-/// arguments, and all white space behind it is left out.
+/// Fails if a name at the end of a line would be another one when read back. The reader skips blanks and tabs
+/// before the name, and all white space after it.
 fn fits_a_line(name: &str) -> io::Result<()> {
     let is_read_whole = !name.starts_with([' ', '\t']) && name.trim_end() == name;
     if !name.is_empty() && !name.contains('\n') && is_read_whole {

@@ -1,10 +1,10 @@
-//! What a workload found, in a form that can be compared with what it should have found.
+//! Answers of workloads, in a form that can be compared with the expected answer.
 
 use anyhow::{Result, ensure};
 
 use crate::random::mix;
 
-/// Rows and a checksum over them that does not depend on their order.
+/// The number of rows of a result, and a checksum over them that does not depend on their order.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Answer {
     /// Rows of the result.
@@ -14,19 +14,19 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Counts one row, made of two numbers.
+    /// Adds one row, which is two numbers.
     pub fn add(&mut self, left: u64, right: u64) {
         self.rows += 1;
         self.checksum = self.checksum.wrapping_add(mix(mix(left).wrapping_add(right)));
     }
 
-    /// Counts all rows of another answer.
+    /// Adds all rows of another answer.
     pub fn merge(&mut self, other: Self) {
         self.rows += other.rows;
         self.checksum = self.checksum.wrapping_add(other.checksum);
     }
 
-    /// Checks the answer of `what`.
+    /// Compares the answer with the expected one; `what` names the workload in the message.
     ///
     /// # Errors
     /// If it is not the expected one.

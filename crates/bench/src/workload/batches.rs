@@ -1,11 +1,11 @@
-//! Pages of a table read together, in batches made by hand.
+//! Pages of a table, read in batches that the workload makes itself.
 
 use anyhow::Result;
 use bufpool::{Page, Tenant};
 use bufpool_examples::heap::{HeapFile, HeapPage};
 
-/// Reads the pages `numbers` with one `read_many` and hands them to `visit`, each with its place in the list;
-/// those that would have had to wait come last, one by one.
+/// Reads the pages `numbers` with one `read_many` and hands them to `visit`, each with its index in the list.
+/// Pages for which `read_many` would have had to block are read last, one by one.
 pub(super) fn visit_together(
     tenant: &Tenant,
     table: &HeapFile,

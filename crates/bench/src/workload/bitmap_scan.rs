@@ -21,11 +21,11 @@ const RANGES: u64 = 20;
 /// Tuples of the table for each scan.
 const TUPLES_PER_SCAN: u64 = 20_000;
 
-/// Reads the tuples of twenty ranges of `unique1`, starting anywhere, in the order in which they lie: a third
-/// of the table's pages at each scan.
+/// Each scan reads the tuples of twenty ranges of `unique1` at random places, in the order of the table: at
+/// the default size a third of the table's pages.
 ///
-/// Three tenths of index and table fit in memory. No directives: all tuples are as likely, and only the list
-/// of reads tells more. Without hints pages are read one by one, or in batches.
+/// Three tenths of index and table fit in memory. There are no directives, since all tuples are equally
+/// likely; only the disclosed reads tell more. Without hints pages are read one by one, or in batches.
 pub struct BitmapScan;
 
 impl BitmapScan {

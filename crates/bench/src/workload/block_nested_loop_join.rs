@@ -1,5 +1,5 @@
-//! Block nested-loop join: the inner relation is scanned once for each block of the outer one, a loop that
-//! LRU handles worst.
+//! Block nested-loop join: the inner relation is scanned once for each block of the outer one. LRU does worst
+//! on such a loop.
 
 use std::collections::HashMap;
 
@@ -14,13 +14,13 @@ use super::database::{Database, Table};
 use super::session::Session;
 use super::wisconsin::{unique1, unique2};
 
-/// Blocks of the outer relation, and so scans of the inner one.
+/// The number of blocks of the outer relation, and so of scans of the inner one.
 const BLOCKS: u64 = 10;
 
 /// Joins the small relation, block by block in private memory, with the large one on `unique1`.
 ///
 /// Half of the inner relation fits in memory. Directive (the paper's for repeated scans): level 0 replaces
-/// the most recently used page, which keeps half of the inner relation from scan to scan.
+/// the most recently used page, so that half of the inner relation stays from scan to scan.
 pub struct BlockNestedLoopJoin;
 
 impl Workload for BlockNestedLoopJoin {
@@ -79,7 +79,7 @@ impl Workload for BlockNestedLoopJoin {
     }
 }
 
-/// Joins the pages of a plan as they come.
+/// Joins the pages of a plan in the order in which the plan yields them.
 fn join_planned(
     pages: &mut Fetches<Side, impl Plan<Side>>,
     outer: &HeapFile,

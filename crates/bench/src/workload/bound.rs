@@ -1,4 +1,4 @@
-//! What the best possible policy would read.
+//! The fewest pages that any replacement policy could read.
 
 use anyhow::Result;
 
@@ -11,10 +11,10 @@ use crate::simulate::{self, NextUses, Setup, simulate};
 use crate::trace::Trace;
 use crate::trace::recording::Recording;
 
-/// Memory of the run whose accesses are recorded.
+/// Memory of the run whose accesses are recorded, in bytes.
 const MEMORY_BYTES: u64 = 256 << 20;
 
-/// The accesses of a workload, for which OPT is asked.
+/// The recorded accesses of a workload, to which OPT is played.
 pub struct Bound {
     trace: Trace,
     next_uses: NextUses,
@@ -22,11 +22,11 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Records the accesses of a workload, which are the same under every scheme and in any memory: so in
-    /// much. What it discloses may change their order.
+    /// Records the accesses of a workload in a deterministic run under LRU with 256 MiB. They are the same
+    /// under every scheme and with any memory, except that their order may differ where reads are disclosed.
     ///
     /// # Errors
-    /// As [`run`].
+    /// Those of [`run`].
     pub fn of(workload: &dyn Workload, database: &Database, options: &RunOptions) -> Result<Self> {
         let recording = Recording::in_memory();
         let memory = Memory::Bytes(MEMORY_BYTES);
@@ -39,7 +39,7 @@ impl Bound {
         Ok(Self { trace, next_uses, creations })
     }
 
-    /// Pages that OPT reads with that many frames.
+    /// The number of pages that OPT reads with `frames` frames.
     ///
     /// # Errors
     /// As the simulator's.

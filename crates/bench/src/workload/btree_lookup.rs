@@ -1,5 +1,5 @@
-//! Uniform lookups in a B+-tree that holds the tuples themselves: the work that other engines' trees are held
-//! against.
+//! Uniform lookups in a B+-tree that holds the tuples themselves. Trees of other engines are compared on this
+//! workload.
 
 use anyhow::{Context, Result};
 use bufpool::Tenant;
@@ -17,15 +17,16 @@ const FILE: &str = "tuples.btree";
 /// Lookups that one thread makes in a row.
 const LOOKUPS_PER_ITEM: u64 = 1000;
 const LOOKUPS_MAX: u64 = 1_000_000;
-/// Lookups made together before the clock starts.
+/// Lookups made together while memory is filled, before the clock starts.
 const WARM_UP_BATCH: u64 = 16;
 
 type Tuples = BTree<8, PAYLOAD_BYTES>;
 
-/// Looks up as many random keys as there are tuples, a million at most. The keys were inserted in order.
+/// Looks up as many random keys as there are tuples, rounded up to a thousand, and at most a million. The
+/// keys were inserted in order.
 ///
-/// Memory holds the whole tree if nothing else is asked for, and is warm, except in deterministic mode. No
-/// directives: there is nothing to know about uniform lookups that LRU does not find out.
+/// By default memory holds the whole tree. It is filled before the clock starts, except in deterministic
+/// mode. There are no directives: for uniform lookups none is better than LRU.
 pub struct BTreeLookup;
 
 impl BTreeLookup {

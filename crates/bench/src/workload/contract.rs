@@ -1,4 +1,4 @@
-//! What a workload has to say of itself.
+//! What a workload implements.
 
 use anyhow::Result;
 
@@ -7,12 +7,12 @@ use super::database::{Database, Sizes};
 use super::options::RunOptions;
 use super::session::Session;
 
-/// Something that an engine does all day.
+/// A workload: work of a storage engine on real files, with a known answer.
 pub trait Workload: Sync {
     /// Its name in tables and on the command line.
     fn name(&self) -> &'static str;
 
-    /// Tuples of the large relation if nothing else is asked for.
+    /// The default number of tuples of the large relation.
     fn tuples(&self) -> u64 {
         Sizes::DEFAULT.tuples
     }
@@ -23,18 +23,18 @@ pub trait Workload: Sync {
     /// As the pool's.
     fn build(&self, database: &Database) -> Result<()>;
 
-    /// The number of frames it is run with if none is given; asked after `build`.
+    /// The default number of frames. Called after `build`.
     ///
     /// # Errors
-    /// If a file that was built is gone.
+    /// If a file that was built is not there any more.
     fn frames(&self, database: &Database) -> Result<u64>;
 
-    /// How many lookups it makes, where counting them makes sense.
+    /// How many lookups it makes; `None` if it is no workload of lookups.
     fn lookups(&self, _database: &Database) -> Option<u64> {
         None
     }
 
-    /// Whether it can read pages together.
+    /// Whether it can read pages in batches.
     fn takes_batches(&self) -> bool {
         false
     }
@@ -44,13 +44,13 @@ pub trait Workload: Sync {
         false
     }
 
-    /// Runs it and returns what it found.
+    /// Runs it and returns its answer.
     ///
     /// # Errors
     /// As the pool's.
     fn run(&self, session: &Session<'_>) -> Result<Answer>;
 
-    /// More to be said of it than a row can hold, from runs of its own.
+    /// Further results as text, from runs of its own; `None` if there are none.
     ///
     /// # Errors
     /// As the pool's.
@@ -58,6 +58,6 @@ pub trait Workload: Sync {
         Ok(None)
     }
 
-    /// What it has to find, computed without the pool.
+    /// The answer that it has to give, computed without the pool.
     fn expected(&self, database: &Database, seed: u64) -> Answer;
 }

@@ -1,4 +1,5 @@
-//! The tables and indexes that workloads run on: real files, written through a pool of their own.
+//! The tables and indexes that workloads run on: real files, each written through a pool that is closed
+//! afterwards.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -23,13 +24,14 @@ pub const PAGE_BYTES: usize = 8192;
 /// Frames of the pool that builds files, for pages that are written once.
 const BUILD_FRAMES: u32 = 1024;
 
-/// An index as random inserts leave it, rather than packed: the paper's has 640 blocks for 200,000 keys.
+/// How full the pages of an index on a random column are, in per cent: as random inserts leave them. The
+/// paper's index has 640 blocks for 200,000 keys.
 const FILL_PERCENT: u8 = 69;
 
-/// How large the relations are.
+/// The sizes of the relations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sizes {
-    /// Tuples of the large relation; the small ones have a tenth.
+    /// Tuples of the large relation. The other relations have a tenth of them, at least 1.
     pub tuples: u64,
 }
 
@@ -43,21 +45,21 @@ impl Sizes {
 /// The relations.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Table {
-    /// The large one.
+    /// The large relation.
     Large,
-    /// A tenth of its tuples.
+    /// A relation with a tenth of the tuples of the large one.
     Small,
-    /// As many as the small one, with `unique1` from a domain five times as large as the large one's: every
-    /// fifth finds a partner there.
+    /// A relation with as many tuples as the small one. Its `unique1` is from a domain five times as large as
+    /// that of the large relation, so about one tuple in five has a partner there.
     Sparse,
 }
 
-/// The indexes, from a column to the address of its tuple.
+/// The indexes, each from a column to the addresses of the tuples.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Index {
-    /// On `unique1` of the large relation: neighbours in the index are far apart in the table.
+    /// On `unique1` of the large relation: consecutive keys are far apart in the table.
     LargeUnique1,
-    /// On `unique2` of the large relation: the table lies in this order.
+    /// On `unique2` of the large relation, which is the order of the table.
     LargeUnique2,
     /// On `unique1` of the small relation.
     SmallUnique1,
@@ -88,12 +90,12 @@ impl Database {
         Self { directory, sizes, seed, direct, io, built: Mutex::default() }
     }
 
-    /// How large its relations are.
+    /// The sizes of its relations.
     pub fn sizes(&self) -> Sizes {
         self.sizes
     }
 
-    /// How its files are opened.
+    /// Whether its files are opened for direct I/O.
     pub fn direct(&self) -> bufpool::Direct {
         self.direct
     }
@@ -115,12 +117,12 @@ impl Database {
         }
     }
 
-    /// Pages of a relation's heap file.
+    /// The number of pages of a relation's heap file.
     pub fn table_pages(&self, table: Table) -> u64 {
         self.relation(table).tuples().div_ceil((PAGE_BYTES / TUPLE_BYTES) as u64)
     }
 
-    /// Pages of an index that was built.
+    /// The number of pages of an index that was built.
     ///
     /// # Errors
     /// If its file is not there.
@@ -128,7 +130,7 @@ impl Database {
         self.file_pages(index_name(index))
     }
 
-    /// Pages of a file that was built.
+    /// The number of pages of a file that was built.
     ///
     /// # Errors
     /// If the file is not there.
@@ -138,7 +140,7 @@ impl Database {
         Ok(bytes / PAGE_BYTES as u64)
     }
 
-    /// Makes the file of a relation, unless it is there.
+    /// Makes the file of a relation, unless this database has made it already.
     ///
     /// # Errors
     /// As the pool's.
@@ -152,7 +154,7 @@ impl Database {
         })
     }
 
-    /// Makes the file of an index, unless it is there.
+    /// Makes the file of an index, unless this database has made it already.
     ///
     /// # Errors
     /// As the pool's.
@@ -181,11 +183,11 @@ impl Database {
         })
     }
 
-    /// Makes the file `name` with `fill`, unless it is there: in a pool of its own, so that the next one
-    /// starts cold.
+    /// Makes the file `name` with `fill`, unless this database has made it already. The file is written
+    /// through a pool of its own, so that the pools of runs start cold.
     ///
     /// # Errors
-    /// As those of `fill` and the pool.
+    /// Those of `fill` and of the pool.
     pub fn build(&self, name: &str, fill: impl FnOnce(File, &Tenant, &str) -> Result<()>) -> Result<()> {
         let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
         if built.contains(name) {
@@ -207,7 +209,7 @@ impl Database {
         heap(self.open(pool, table_name(table), false)?)
     }
 
-    /// Opens an index in `pool`. Costs one access, to its root.
+    /// Opens an index in `pool`. It makes one access, to the root page.
     ///
     /// # Errors
     /// As the pool's.
@@ -215,7 +217,7 @@ impl Database {
         Ok(IndexTree::open(self.open(pool, index_name(index), false)?, tenant)?)
     }
 
-    /// Makes an empty heap file that the caller removes.
+    /// Makes an empty heap file, which the caller removes.
     ///
     /// # Errors
     /// As the pool's.
@@ -226,7 +228,7 @@ impl Database {
     /// Opens the file `name` in `pool`.
     ///
     /// # Errors
-    /// As the pool's; where direct I/O is required and impossible, with advice.
+    /// As the pool's. If direct I/O is required and impossible, the message says what to do.
     pub fn open(&self, pool: &Pool, name: &str, create: bool) -> Result<File> {
         let options = FileOptions::new().create(create).direct(self.direct);
         pool.open_file(self.path(name), options).map_err(|error| {
@@ -248,8 +250,8 @@ impl Database {
         self.directory.join(name)
     }
 
-    /// Random reads of a page that a bare loop makes in a second, with `depth` in flight, on the largest data
-    /// file: the median of three rounds.
+    /// How many random pages a bare loop reads in a second from the largest data file, with `depth` reads in
+    /// flight: the median of three rounds of 30,000 reads.
     ///
     /// # Errors
     /// As the file system's and the loop's.

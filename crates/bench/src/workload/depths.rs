@@ -1,15 +1,16 @@
-//! How far ahead lists of disclosed reads look during a run.
+//! How far ahead of the reader lists of disclosed reads fetch during a run.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use bufpool::Pool;
 
-/// Between two looks. Each costs what [`Pool::stats`] costs, tens of microseconds.
+/// Time between two samples. A sample costs a call of [`Pool::stats`], tens of microseconds.
 const INTERVAL: Duration = Duration::from_millis(10);
 
-/// Does `work` and looks at the lists meanwhile. Returns the time since the beginning of each look in which a
-/// list was open, and the depth of the deepest one.
+/// Does `work`, and samples the depths of the lists on another thread. Returns the result of `work` and, for
+/// each sample at which a list was open, the time since the beginning and the depth of the deepest list, in
+/// reads.
 pub(super) fn watched<R>(pool: &Pool, work: impl FnOnce() -> R) -> (R, Vec<(Duration, u32)>) {
     let (over, is_over) = mpsc::channel::<()>();
     std::thread::scope(|scope| {

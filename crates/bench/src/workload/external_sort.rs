@@ -16,20 +16,20 @@ use super::database::{Database, Table};
 use super::session::Session;
 use super::wisconsin::{Tuple, unique1, unique2};
 
-/// Runs that the input is cut into, each sorted in private memory.
+/// The number of runs that the input is cut into. Each is sorted in private memory.
 const RUNS: u64 = 10;
 
-/// Runs merged at a time, in the order of their creation.
+/// The number of runs that are merged at a time, in the order of their creation.
 const FAN_IN: usize = 8;
 
 /// Sorts the large relation by `unique1` and consumes the result in order.
 ///
 /// A quarter of the input fits in memory. Directives (the paper's): levels −1 and 0 replace the most recently
-/// used page; the input is on level −1, since it is read once; a page of a run goes there when its last tuple
-/// has been read. So the runs written first, which are merged first, stay.
+/// used page. The input is on level −1, since it is read once. A page of a run goes to level −1 when its last
+/// tuple has been read. So the runs that were written first, which are merged first, stay.
 ///
-/// Temporary files are removed at the end of the run, under every scheme, so that a recorded trace, which has
-/// no word for dropped pages, gives the same misses.
+/// Temporary files are removed at the end of the run, under every scheme. A recorded trace has no directive
+/// for dropped pages, and so gives the same misses.
 pub struct ExternalSort;
 
 impl Workload for ExternalSort {
@@ -152,13 +152,14 @@ impl Sort<'_> {
     }
 }
 
-/// Reads a run from its first tuple to its last, holding the page it is on.
+/// Reads a run from its first tuple to its last, and keeps the page of the next tuple pinned.
 struct RunReader<'a> {
     sort: &'a Sort<'a>,
     run: &'a HeapFile,
-    /// The page being read, and its number.
+    /// The page that is being read, and its number.
     page: Option<HeapPage<ReadGuard<'a>>>,
     number: u64,
+    /// The slot of the next tuple.
     at: usize,
 }
 
@@ -181,7 +182,7 @@ impl<'a> RunReader<'a> {
         Ok(self.page.as_ref().and_then(|page| page.tuple(self.at as u16)))
     }
 
-    /// The page will not be read again.
+    /// Gives the page its directive: it will not be read again.
     fn done_with(&self, number: u64) -> Result<()> {
         self.sort.session.progress.inc(1);
         if self.sort.session.takes_advice() {

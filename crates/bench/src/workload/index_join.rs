@@ -1,4 +1,4 @@
-//! Index nested-loop join: the paper's `pjn`, a Postgres join with an index that just about fits in memory.
+//! Index nested-loop join: the paper's `pjn`, a Postgres join whose index just fits in memory.
 
 use anyhow::{Context, Result};
 use bufpool::Tenant;
@@ -11,14 +11,14 @@ use super::database::{Database, Index, Table};
 use super::session::Session;
 use super::wisconsin::{unique1, unique2};
 
-/// Keys looked up together where reads are disclosed.
+/// Keys that are looked up together if reads are disclosed.
 const KEYS_TOGETHER: usize = 32;
 
-/// Looks up each tuple of the sparse relation in the large one's index on `unique1`; one in five has a
-/// partner to fetch.
+/// Looks up each tuple of the sparse relation in the index on `unique1` of the large one. About one in five
+/// has a partner, which is fetched.
 ///
 /// Memory is a quarter more than the index. Directive (the paper's): the index has priority 1, so that
-/// neither the outer relation, read once, nor the tuples fetched push it out.
+/// neither the outer relation, which is read once, nor the tuples fetched displace it.
 pub struct IndexJoin;
 
 impl Workload for IndexJoin {
@@ -85,7 +85,7 @@ impl Workload for IndexJoin {
     }
 }
 
-/// Key and `unique2` of the tuples of an outer page, or why there are none.
+/// Key and `unique2` of the tuples of an outer page, or the error of reading it.
 fn keys_of(tenant: &Tenant, outer: &HeapFile, number: u64) -> Vec<bufpool_examples::Result<([u8; 8], u64)>> {
     let keys = |tuple: &[u8]| (unique1(tuple).to_be_bytes(), unique2(tuple));
     match outer.page(tenant, number) {

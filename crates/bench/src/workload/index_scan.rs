@@ -15,10 +15,11 @@ use super::wisconsin::unique2;
 /// Tuples of a range.
 const RANGE_TUPLES: u64 = 250;
 
-/// Scans ranges of `unique1`, starting anywhere: nearly each tuple is on another page, in no order.
+/// Scans ranges of `unique1` at random places. Nearly each tuple is on another page of the table, in no
+/// order.
 ///
-/// Three tenths of index and table fit in memory. No directives: all tuples are as likely, and only the list
-/// of reads tells more. Without hints tuples are read one by one, or in batches.
+/// Three tenths of index and table fit in memory. There are no directives, since all tuples are equally
+/// likely; only the disclosed reads tell more. Without hints tuples are read one by one, or in batches.
 pub struct IndexScan;
 
 impl IndexScan {
@@ -81,7 +82,7 @@ impl Workload for IndexScan {
 
 /// An index and its table, and three ways to read the tuples of a range of keys.
 pub struct TuplesByIndex<'a> {
-    /// On whose behalf.
+    /// The tenant that reads.
     pub tenant: &'a Tenant,
     /// The index.
     pub index: &'a IndexTree,
@@ -90,7 +91,7 @@ pub struct TuplesByIndex<'a> {
 }
 
 impl TuplesByIndex<'_> {
-    /// Reads the tuples of the keys `first..=last`, their pages being disclosed.
+    /// Reads the tuples of the keys `first..=last`, and discloses their pages before.
     ///
     /// # Errors
     /// As the pool's.

@@ -16,13 +16,14 @@ use crate::random::{Permutation, Weighted};
 /// Lookups that one thread makes in a row.
 const LOOKUPS_PER_ITEM: u64 = 100;
 
-/// Looks tuples of the large relation up by `unique1`: root, leaf, table page.
+/// Looks up tuples of the large relation by `unique1`. A lookup accesses the pages from the index's root to a
+/// leaf, which are three at the default size, and a table page.
 ///
 /// Three tenths of index and table fit in memory. Directive (the paper's for a hot file): the index has
-/// priority 1, since a leaf holds the keys of many table pages.
+/// priority 1, since a leaf has more keys than a table page has tuples, and is accessed more often.
 pub struct Lookup {
     name: &'static str,
-    /// Exponent of Zipf's law over the keys, hot ones in random places; `None` draws them all alike.
+    /// Exponent of Zipf's law over the keys, whose ranks are in random order; `None` draws all keys alike.
     zipf: Option<f64>,
 }
 
@@ -32,12 +33,12 @@ impl Lookup {
     /// Zipf's law with exponent 0.99.
     pub const ZIPF: Self = Self { name: "lookup-zipf", zipf: Some(0.99) };
 
-    /// Shares of the work.
+    /// The number of items of [`LOOKUPS_PER_ITEM`] lookups.
     pub(super) fn items(&self, database: &Database) -> u64 {
         (database.sizes().tuples / 8).div_ceil(LOOKUPS_PER_ITEM)
     }
 
-    /// Opens what it needs on behalf of `tenant`.
+    /// Opens the table and the index for `tenant`.
     pub(super) fn open(&self, session: &Session<'_>, tenant: Tenant) -> Result<Lookups> {
         let table = session.database.open_table(session.pool, Table::Large)?;
         let index = session.database.open_index(session.pool, &tenant, Index::LargeUnique1)?;
@@ -54,7 +55,7 @@ impl Lookup {
     }
 }
 
-/// Lookups ready to be made.
+/// A table and its index, opened, and the keys to look up.
 pub(super) struct Lookups {
     tenant: Tenant,
     table: HeapFile,
@@ -63,7 +64,7 @@ pub(super) struct Lookups {
 }
 
 impl Lookups {
-    /// Makes the lookups of one share of the work.
+    /// Makes the lookups of one item.
     pub fn run_item(&self, item: u64, answer: &mut Answer) -> Result<()> {
         for key in self.keys.of_item(item) {
             let Some(rid) = self.index.get(&self.tenant, &key.to_be_bytes())? else { continue };
@@ -79,7 +80,7 @@ impl Lookups {
 struct Keys {
     tuples: u64,
     seed: u64,
-    /// Ranks, and where each rank's key lies.
+    /// The distribution of ranks, and the key of each rank; `None` if keys are uniform.
     skew: Option<(Weighted, Permutation)>,
 }
 

@@ -1,4 +1,4 @@
-//! What a run cost: counters and clocks from a start on.
+//! What a run cost: differences of counters and clocks.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -13,42 +13,43 @@ use crate::machine::cpu_time::cpu_time;
 pub struct Measurement {
     /// Name of the I/O backend that ran.
     pub backend: String,
-    /// Frames that policies could fill.
+    /// Frames of the pool, without its clean reserve.
     pub frames: u32,
-    /// Guards granted.
+    /// Accesses: guards that were granted.
     pub accesses: u64,
-    /// Accesses that found their page.
+    /// Accesses whose page was in memory.
     pub hits: u64,
-    /// Accesses that did not.
+    /// Accesses whose page was not in memory.
     pub misses: u64,
-    /// Misses that made their page instead of reading it.
+    /// Misses that created their page instead of reading it.
     pub creations: u64,
     /// Pages read.
     pub reads: u64,
     /// Pages written.
     pub writes: u64,
-    /// Time it took.
+    /// Elapsed time.
     pub elapsed: Duration,
-    /// Processor time of all threads, the pool's included.
+    /// Processor time of all threads of the process, including those of the pool.
     pub cpu: Duration,
-    /// Lookups made, where counting them makes sense.
+    /// Lookups made; `None` if the workload is not one of lookups.
     pub lookups: Option<u64>,
     /// Misses of each tenant, by its name.
     pub tenant_misses: BTreeMap<String, u64>,
-    /// How far ahead the deepest list of disclosed reads looked, by the time since the run began.
+    /// Samples of how far ahead the deepest list of disclosed reads fetched, in reads, each with the time
+    /// since the run began.
     pub depths: Vec<(Duration, u32)>,
-    /// What the pool says about tenants and call sites.
+    /// The pool's report on tenants and call sites.
     pub report: String,
 }
 
 impl Measurement {
-    /// Lookups a second, where that makes sense.
+    /// Lookups a second; `None` if the workload is not one of lookups.
     pub fn lookups_per_s(&self) -> Option<f64> {
         self.lookups.map(|lookups| lookups as f64 / self.elapsed.as_secs_f64())
     }
 }
 
-/// Counters and clocks at the moment from which a run is measured.
+/// Counters and clocks at the moment at which the measurement of a run starts.
 pub(super) struct Start {
     stats: Stats,
     time: Instant,
@@ -56,12 +57,12 @@ pub(super) struct Start {
 }
 
 impl Start {
-    /// Now, of `pool`.
+    /// The counters of `pool` and the clocks, now.
     pub fn now(pool: &Pool) -> Self {
         Self { stats: pool.stats(), time: Instant::now(), cpu: cpu_time() }
     }
 
-    /// What was done and took place since.
+    /// The measurement from the start until now.
     pub fn until_now(&self, pool: &Pool, lookups: Option<u64>) -> Measurement {
         let (elapsed, cpu) = (self.time.elapsed(), cpu_time().saturating_sub(self.cpu));
         let stats = pool.stats();

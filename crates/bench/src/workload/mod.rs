@@ -1,8 +1,9 @@
 //! Workloads on real pages: Wisconsin relations joined, scanned, looked up and sorted through a live pool.
 //!
-//! A workload says which files it needs, how much memory makes it interesting, which directives the papers
-//! give for it, and what its answer has to be. [`run`] runs one under a [`Scheme`], cold, in a pool of its
-//! own, and measures it. A new workload is one file with one type, and one line in [`WORKLOADS`].
+//! A workload names the files that it needs, its default memory, the directives that the papers give for it,
+//! and the answer that it has to give. [`run`] runs one under a [`Scheme`], in a pool of its own that begins
+//! empty, and measures it. A new workload is one file with one type, and one line in [`WORKLOADS`] or
+//! [`EXTRA_WORKLOADS`].
 
 mod answer;
 mod batches;
@@ -55,14 +56,14 @@ pub const WORKLOADS: &[&dyn Workload] = &[
     &external_sort::ExternalSort,
 ];
 
-/// Workloads that `live` knows besides.
+/// Workloads that `live` and `record` know besides those of the main job.
 pub const EXTRA_WORKLOADS: &[&dyn Workload] =
     &[&btree_lookup::BTreeLookup, &read_n::ReadN, &neighbours::Neighbours];
 
 /// The workload of that name.
 ///
 /// # Errors
-/// If there is none; the message names all.
+/// If there is none; the message names all workloads.
 pub fn find(name: &str) -> Result<&'static dyn Workload> {
     let mut all = WORKLOADS.iter().chain(EXTRA_WORKLOADS);
     all.find(|workload| workload.name() == name)
@@ -70,7 +71,7 @@ pub fn find(name: &str) -> Result<&'static dyn Workload> {
         .ok_or_else(|| anyhow!("no workload is named {name:?}: expected one of {}", names_of(|_| true)))
 }
 
-/// Names of the workloads that are as asked for, separated by commas.
+/// The names of the workloads for which `is_wanted` holds, separated by commas.
 pub fn names_of(is_wanted: impl Fn(&dyn Workload) -> bool) -> String {
     let all = WORKLOADS.iter().chain(EXTRA_WORKLOADS).filter(|workload| is_wanted(**workload));
     all.map(|workload| workload.name()).collect::<Vec<_>>().join(", ")

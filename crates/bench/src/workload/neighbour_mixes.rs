@@ -1,8 +1,8 @@
-//! What a foolish tenant costs managed ones, over many random mixes, simulated.
+//! What a foolish tenant costs managed tenants, simulated over many random mixes.
 //!
-//! For oblivious tenants there is a theorem: they hit wherever LRU would, whatever their neighbours do. For
-//! managed ones there is none once an overrule has turned out right, so it is measured: the same mix with a
-//! foolish tenant, and with the same tenant oblivious.
+//! Oblivious tenants provably hit wherever they would under LRU, whatever other tenants do. For managed
+//! tenants nothing is proved once an overrule has turned out right, so the cost is measured: each mix is
+//! simulated with a foolish tenant, and with the same tenant oblivious.
 
 use anyhow::Result;
 use bufpool_policies::Allocation;
@@ -21,16 +21,17 @@ const PASSES: u64 = 5;
 const TENANT_BLOCKS: u64 = 1 << 32;
 const FOOL: u32 = 0;
 
-/// Misses of managed tenants.
+/// Misses of the managed tenants.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct MixMisses {
-    /// Beside foolish tenants, all mixes together.
+    /// Misses beside the foolish tenants, summed over all mixes.
     pub foolish: u64,
-    /// Beside the same ones, oblivious.
+    /// Misses beside the same tenants as oblivious ones, summed over all mixes.
     pub oblivious: u64,
-    /// The share of mixes in which the folly cost managed tenants more than a hundredth of their misses.
+    /// The share of mixes, from 0 to 1, in which misses beside the foolish tenant are more than 1.01 times
+    /// those beside the oblivious one.
     pub worse: f64,
-    /// The greatest ratio of one mix.
+    /// The greatest of these ratios.
     pub greatest: f64,
 }
 
@@ -52,24 +53,24 @@ pub(super) fn simulate_mixes(mixes: u64, seed: u64) -> Result<MixMisses> {
     Ok(sum)
 }
 
-/// One fool, and one to three managed tenants.
+/// One foolish tenant, and one to three managed tenants.
 struct Mix {
     frames: u32,
-    /// Pages of a group of the fool.
+    /// Pages of a group of the foolish tenant.
     group: u64,
     managed: Vec<Program>,
-    /// How often each tenant accesses a page, the fool first.
+    /// How often each tenant accesses a page, relative to the others; the foolish tenant first.
     speeds: Weighted,
 }
 
-/// What a managed tenant does, which its directives fit.
+/// The accesses of a managed tenant, and the directive that suits them.
 enum Program {
-    /// Goes round `blocks` pages. Directive: MRU.
+    /// A loop over `blocks` pages. Directive: MRU.
     Loop { blocks: u64 },
     /// An access to one of `index` hot pages, then to one of `table` others. Directive: priority 1 for the
     /// hot ones.
     Lookup { index: u64, table: u64 },
-    /// Skewed accesses, with the exponent of Zipf's law. Directive: LFU, which keeps what is popular.
+    /// Accesses by Zipf's law. Directive: LFU.
     Skewed { ranks: Weighted },
 }
 
@@ -156,7 +157,8 @@ fn policy(tenant: u32, policy: PolicyKind) -> Item {
 mod tests {
     use super::*;
 
-    /// The fool's own misses rise, so the mixes tell something; and the same seed gives the same mixes.
+    /// The directive changes the misses of managed tenants, so the two runs of a mix differ; and the same
+    /// seed gives the same mixes.
     #[test]
     fn a_mix_differs_in_the_fools_directive_alone() {
         let mixes = simulate_mixes(20, 1).unwrap();

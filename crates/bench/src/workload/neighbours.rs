@@ -1,4 +1,4 @@
-//! Lookups of an oblivious tenant beside one that manages its frames foolishly.
+//! Lookups of an oblivious tenant, beside a tenant that manages its frames foolishly.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -19,21 +19,21 @@ use super::scheme::Scheme;
 use super::session::Session;
 use crate::rounds::{ROUNDS, Spread};
 
-/// The neighbour's accesses for each batch of lookups, when one thread does both.
+/// The neighbour's accesses for each item of lookups, if one thread does both.
 const NEIGHBOUR_ACCESSES: u64 = 200;
-/// Pages that the neighbour reads in one call, when it has a thread for itself.
+/// Pages that the neighbour reads in one call, if it has a thread of its own.
 const NEIGHBOUR_LIST: u64 = 64;
-/// Threads of the findings, unless more are asked for: enough to keep a device busy.
+/// Threads of the findings, unless more are asked for. They keep a device saturated.
 const THREADS_MIN: u32 = 9;
 const MIXES: u64 = 1_000;
 const OTHERS: &str = "lookups";
 
 /// Uniform lookups, counted and timed, beside the background program of `readn` on a file larger than memory.
 ///
-/// With one thread the two take turns; with more, the neighbour has the last one for itself, reads 64 pages
-/// in a call, and goes round until the lookups are done. Directive: the neighbour's foolish one. Under `lru`
-/// the neighbour is oblivious: the two schemes show what its folly costs the others, in misses and, on a
-/// saturated device, in time.
+/// With one thread the two take turns. With more, the neighbour has one thread for itself, reads 64 pages in
+/// a call, and starts over at the end of its file until the lookups are done. Directive: the neighbour's
+/// foolish one. Under `lru` the neighbour is oblivious. The two schemes show what its directive costs the
+/// lookups, in misses and, on a saturated device, in time.
 pub struct Neighbours;
 
 const LOOKUPS: Lookup = Lookup::UNIFORM;
@@ -84,8 +84,9 @@ impl Workload for Neighbours {
         })
     }
 
-    /// The others' misses and time beside the fool, against those beside the same neighbour without its
-    /// directive, in alternating rounds; and managed tenants' misses over random mixes, simulated.
+    /// Misses and time of the lookups beside the foolish neighbour, compared with those beside the same
+    /// neighbour without its directive, in alternating rounds; and simulated misses of managed tenants over
+    /// random mixes.
     fn findings(&self, database: &Database, options: &RunOptions) -> Result<Option<String>> {
         let (rounds, threads) =
             if options.deterministic { (1, 1) } else { (ROUNDS, options.threads.max(THREADS_MIN)) };
@@ -120,18 +121,19 @@ impl Workload for Neighbours {
     }
 }
 
-/// The median of some ratios, and the outermost of them.
+/// The median of some ratios, and the least and the greatest of them.
 fn shown(ratios: Vec<f64>) -> String {
     let Spread { least, median, greatest } = Spread::of(ratios);
     format!("{median:.6} ({least:.3} to {greatest:.3})")
 }
 
-/// Accesses of the neighbour, which starts over at the end of its file.
+/// Makes accesses of the neighbour, which starts over at the end of its file.
 fn read_round(neighbour: &Reader, accesses: Range<u64>) -> Result<()> {
     accesses.into_iter().try_for_each(|at| neighbour.read(at % NEIGHBOUR.accesses()).map(drop))
 }
 
-/// The accesses of list number `list`, round and round; the last one of a round is shorter.
+/// The accesses of list number `list`. After the file's last list, which may be shorter, the lists start
+/// over.
 fn list_of(list: u64) -> Range<u64> {
     let lists = NEIGHBOUR.accesses().div_ceil(NEIGHBOUR_LIST);
     let first = list % lists * NEIGHBOUR_LIST;

@@ -7,11 +7,11 @@ use super::scheme::Scheme;
 /// How much memory a run gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Memory {
-    /// What the workload asks for.
+    /// The workload's default.
     Default,
     /// That many frames.
     Frames(u32),
-    /// That many bytes, the clean reserve included.
+    /// That many bytes, including the clean reserve.
     Bytes(u64),
 }
 
@@ -20,19 +20,20 @@ pub enum Memory {
 pub struct RunOptions {
     /// Memory of the pool.
     pub memory: Memory,
-    /// Memory of a compressed tier below the pool, in bytes; 0: there is none.
+    /// Memory of a compressed tier below the pool, in bytes; 0 means no tier.
     pub compressed_bytes: u64,
     /// Threads that share the work, at least 1.
     pub threads: u32,
-    /// Whether the pool is in deterministic mode, which takes one thread.
+    /// Whether the pool is in deterministic mode, in which only one thread is allowed.
     pub deterministic: bool,
     /// Seed of everything drawn at random.
     pub seed: u64,
-    /// Lookups made together, at least 1, where the workload takes batches.
+    /// Lookups or reads made together, at least 1, if the workload takes batches.
     pub batch: u32,
-    /// What the pool does with reads that the workload discloses; `Off`: it discloses none.
+    /// What the pool does with reads that the workload discloses; under `Off` it discloses none.
     pub hints: HintPolicy,
-    /// Whether a thread looks at the lists of disclosed reads during the run, which costs a little.
+    /// Whether a thread samples the depths of the lists of disclosed reads during the run, a hundred times a
+    /// second.
     pub watches_depths: bool,
     /// Whether the pool reads ahead by itself.
     pub read_ahead: bool,
@@ -41,7 +42,7 @@ pub struct RunOptions {
 }
 
 impl RunOptions {
-    /// How a scheme is called under these options.
+    /// The name of a scheme under these options.
     pub fn name_of(&self, scheme: &Scheme) -> String {
         let hints = match self.hints {
             HintPolicy::Off => "",
@@ -65,7 +66,7 @@ impl Default for RunOptions {
             batch: 1,
             hints: HintPolicy::Off,
             watches_depths: false,
-            // What is compared is which pages stay: each miss of a policy shall be seen.
+            // Schemes are compared by which pages stay, and read-ahead would hide misses.
             read_ahead: false,
             saturation_depth: None,
         }

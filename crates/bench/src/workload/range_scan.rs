@@ -1,4 +1,4 @@
-//! Index range scans in the order in which the table lies.
+//! Index range scans in the order of the table.
 
 use anyhow::Result;
 use bufpool_examples::heap::{HeapPage, Rid};
@@ -12,10 +12,11 @@ use super::wisconsin::unique2;
 /// Tuples of a range.
 const RANGE_TUPLES: u64 = 100;
 
-/// Scans short ranges of `unique2`, starting anywhere: root, one or two leaves, three or four table pages.
+/// Scans short ranges of `unique2` at random places. A scan accesses the root, one or two leaves, and three
+/// or four table pages.
 ///
 /// Three tenths of index and table fit in memory. Directive (the paper's for a hot file): the index has
-/// priority 1, since more ranges touch a leaf than a table page.
+/// priority 1, since more ranges access a leaf than a table page.
 pub struct RangeScan;
 
 impl RangeScan {
@@ -55,7 +56,7 @@ impl Workload for RangeScan {
 
         session.share(Self::ranges(session.database), |item, answer| {
             let (first, last) = Self::range(session.database, session.seed, item);
-            // One visit to a table page for all its tuples in the range.
+            // One access to a table page for all its tuples in the range.
             let mut visited: Option<(u64, HeapPage<_>)> = None;
             for entry in index.scan(&tenant, first.to_be_bytes()..=last.to_be_bytes())? {
                 let (key, rid) = entry?;

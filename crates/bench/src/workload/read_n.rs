@@ -1,4 +1,4 @@
-//! The ReadN experiment of the LRU-SP paper: a program beside another one that manages its cache foolishly.
+//! The ReadN experiment of the LRU-SP paper: a program beside another one that manages its frames foolishly.
 
 use std::ops::Range;
 
@@ -13,19 +13,19 @@ use super::session::Session;
 /// The paper's cache of 6.4 MB.
 const FRAMES: u64 = 819;
 
-/// Passes over a group before the next one.
+/// Passes over a group of pages before the next group.
 const PASSES: u64 = 5;
 
 const FOREGROUND: Groups = Groups { file: "read-foreground.pages", pages: 1170, group: 390 };
 const BACKGROUND: Groups = Groups { file: "read-background.pages", pages: 1310, group: 300 };
-/// The background program over a file that does not fit in memory, for other workloads to have a bad
-/// neighbour.
+/// The background program over a file that does not fit in memory: the foolish neighbour of other workloads.
 pub(super) const NEIGHBOUR: Groups = Groups { file: "neighbour.pages", pages: 6000, group: 300 };
 
 /// Read390 in the foreground and Read300 in the background, three accesses to two.
 ///
-/// Directive: the background replaces its most recently used page first, which is foolish, as it comes back
-/// to its groups. The foreground is oblivious. LRU-SP makes the background alone pay.
+/// Directive: the background replaces its most recently used page first, which is foolish, since it reads
+/// each group several times. The foreground is oblivious. Under LRU-SP the directive costs the background
+/// alone.
 pub struct ReadN;
 
 impl Workload for ReadN {
@@ -45,7 +45,7 @@ impl Workload for ReadN {
     fn run(&self, session: &Session<'_>) -> Result<Answer> {
         let foreground = FOREGROUND.open(session, session.tenant("foreground", |_| Ok(()))?)?;
         let background = BACKGROUND.open(session, foolish_tenant(session)?)?;
-        // The longer of the two runs on alone.
+        // After the end of one program the other one runs alone.
         let rounds = (FOREGROUND.accesses().div_ceil(3)).max(BACKGROUND.accesses().div_ceil(2));
         session.share(rounds, |round, answer| {
             for at in 3 * round..(3 * round + 3).min(FOREGROUND.accesses()) {
@@ -64,12 +64,13 @@ impl Workload for ReadN {
     }
 }
 
-/// A tenant that throws away what it needs next, if the scheme takes its advice.
+/// A tenant that gives up the pages that it needs next, if tenants give directives under the scheme.
 pub(super) fn foolish_tenant(session: &Session<'_>) -> Result<Tenant> {
     session.tenant("background", |background| background.set_policy(0, Policy::Mru))
 }
 
-/// A file read in groups of pages, each group several times before the next; the last one may be smaller.
+/// A file that is read in groups of pages, each group several times before the next. The last group may be
+/// smaller.
 #[derive(Clone, Copy)]
 pub(super) struct Groups {
     file: &'static str,
@@ -115,7 +116,8 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Makes the accesses `from..to` as one list, and those that would have had to wait one by one.
+    /// Makes these accesses with one `read_many`. Those for which it would have had to block are made after
+    /// it, one by one.
     pub fn read_list(&self, accesses: Range<u64>) -> Result<()> {
         let numbers: Vec<u64> = accesses.map(|at| self.groups.page(at)).collect();
         let pages: Vec<_> = numbers.iter().map(|&number| self.file.page(number)).collect();

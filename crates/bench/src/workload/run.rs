@@ -16,12 +16,13 @@ use super::scheme::Scheme;
 use super::session::Session;
 use crate::output::progress;
 
-/// Threads that a pool is prepared for at least; a merge holds as many pages as some threads.
+/// The fewest threads that a pool is opened for, since a merge pins as many pages as it merges runs.
 const POOL_THREADS_MIN: u32 = 8;
-/// Frames that a pool asks for beyond two for each thread.
+/// Default frames are at least two for each thread of the pool, and this many more.
 const FRAMES_SPARE: u64 = 8;
 
-/// Builds what the workload needs, runs it in a pool of its own, which is cold, and checks its answer.
+/// Builds the files that the workload needs, runs it in a pool of its own that begins empty, and checks its
+/// answer.
 ///
 /// # Errors
 /// As the pool's, if the options do not fit together, or if the answer is wrong.

@@ -1,4 +1,4 @@
-//! A full scan beside point lookups: pages that are read once against pages that are read again and again.
+//! A full scan beside point lookups: pages that are read once beside pages that are read again and again.
 
 use anyhow::Result;
 use bufpool_examples::heap::Rid;
@@ -15,7 +15,7 @@ const LOOKUPS_PER_PAGE: u64 = 2;
 /// Scans the large relation, with two lookups in the small one, through its index, after each page.
 ///
 /// Three quarters of the small relation and its index fit in memory. Directive (the paper's for a file read
-/// once): the scanned file has priority −1, so that its pages make room for one another.
+/// once): the scanned file has priority −1, so that its pages replace one another.
 pub struct ScanAndLookup;
 
 impl Workload for ScanAndLookup {

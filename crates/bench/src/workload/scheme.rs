@@ -1,17 +1,18 @@
-//! The schemes that workloads are run under: how frames are divided, and what manages each tenant's.
+//! The schemes that workloads are run under: how frames are divided between tenants, and what manages the
+//! frames of a tenant.
 
 use anyhow::{Result, anyhow};
 use bufpool::ManagerKind;
 use bufpool::manager::Allocation;
 
-/// What decides within a tenant.
+/// What decides which of a tenant's own pages is replaced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Manager {
     /// Nothing: the tenant is oblivious.
     None,
     /// Priority pools, with the directives that the papers give for each workload.
     Directives,
-    /// A manager that finds out by itself.
+    /// A manager that needs no directives.
     Kind(ManagerKind),
 }
 
@@ -25,16 +26,16 @@ impl Manager {
     }
 }
 
-/// A way to decide which page goes.
+/// A way to decide which page is replaced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Scheme {
     /// Its name in tables and on the command line.
     pub name: &'static str,
     /// How the pool divides frames between tenants.
     pub allocation: Allocation,
-    /// What each workload's tenants get.
+    /// What manages the frames of each tenant of a workload.
     pub manager: Manager,
-    /// Whether the main job shows it without being asked for all.
+    /// Whether the main job runs it by default.
     pub in_main_job: bool,
 }
 
@@ -71,7 +72,7 @@ impl Scheme {
     /// The scheme of that name.
     ///
     /// # Errors
-    /// If there is none; the message names all.
+    /// If there is none; the message names all schemes.
     pub fn find(name: &str) -> Result<&'static Self> {
         SCHEMES.iter().find(|scheme| scheme.name == name).ok_or_else(|| {
             let names: Vec<_> = SCHEMES.iter().map(|scheme| scheme.name).collect();

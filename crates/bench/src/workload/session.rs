@@ -21,7 +21,7 @@ pub struct Session<'a> {
     pub pool: &'a Pool,
     /// The files that the workload built.
     pub database: &'a Database,
-    /// What decides which pages go.
+    /// The scheme of the run.
     pub scheme: &'a Scheme,
     /// Threads that share the work.
     pub threads: u32,
@@ -31,16 +31,17 @@ pub struct Session<'a> {
     pub batch: u32,
     /// What the pool does with disclosed reads.
     pub hints: HintPolicy,
-    /// Whether the run has to be the same each time: cold, and nothing before it.
+    /// Whether the run has to be the same each time. Then the workload makes no access before the
+    /// measurement.
     pub deterministic: bool,
-    /// Advances with the work.
+    /// The progress bar of the run.
     pub progress: &'a ProgressBar,
-    /// Where measuring started.
+    /// Counters and clocks at the start of the measurement.
     pub(super) start: &'a Mutex<Start>,
 }
 
 impl Session<'_> {
-    /// Opens a tenant and gives it the advice that the scheme lets it have.
+    /// Opens a tenant, and calls `advise` for its directives if tenants give any under the scheme.
     ///
     /// # Errors
     /// As the pool's.
@@ -62,13 +63,13 @@ impl Session<'_> {
         self.hints != HintPolicy::Off
     }
 
-    /// Measures from here on: what was done before prepared the run.
+    /// Starts the measurement anew, so that what was done before does not count.
     pub fn start_measuring(&self) {
         *self.start.lock().unwrap_or_else(PoisonError::into_inner) = Start::now(self.pool);
     }
 
-    /// Cuts `0..items` into a range for each thread and does `work` for each: for workloads that make one
-    /// plan of many items.
+    /// Cuts `0..items` into a range for each thread, does `work` for each range, and merges the answers: for
+    /// workloads that make one plan of many items.
     ///
     /// # Errors
     /// As [`share`](Self::share).
@@ -81,11 +82,11 @@ impl Session<'_> {
         self.share(threads, |at, answer| work(items * at / threads..items * (at + 1) / threads, answer))
     }
 
-    /// Does `work` for each of the items `0..items` and sums up the answers: in order on one thread,
-    /// otherwise each thread takes the next item that nobody has.
+    /// Does `work` for each of the items `0..items` and merges the answers. One thread does the items in
+    /// order; several threads each take the next item that is left.
     ///
     /// # Errors
-    /// The first error of an item; the rest is then left undone.
+    /// The error of an item. Items that were not begun are then left undone.
     pub fn share(&self, items: u64, work: impl Fn(u64, &mut Answer) -> Result<()> + Sync) -> Result<Answer> {
         self.progress.set_position(0);
         self.progress.set_length(items);
@@ -121,7 +122,7 @@ impl Session<'_> {
     }
 }
 
-/// Random numbers of one item, the same whichever thread does it.
+/// The random numbers of one item, which do not depend on the thread that does it.
 pub(super) fn random_of(seed: u64, item: u64) -> Random {
     Random::new(mix(seed).wrapping_add(item))
 }

@@ -1,8 +1,8 @@
 //! Relations of the Wisconsin benchmark (Bitton, DeWitt and Turbyfill, VLDB 1983; DeWitt, 1993): thirteen
 //! integers and three strings, 208 bytes.
 //!
-//! `unique2` numbers the tuples in the order in which they lie in the file, `unique1` in random order. Both
-//! directions are computed, not stored, so the right answer of every query is known without running it.
+//! `unique2` numbers the tuples in the order of the file, `unique1` in random order. Each is computed from
+//! the other, not stored, so the right answer of every query is known without running it.
 
 use crate::random::Permutation;
 
@@ -24,8 +24,9 @@ pub struct Relation {
 impl Relation {
     /// A relation of `tuples` tuples whose `unique1` are distinct random numbers below `domain`.
     ///
-    /// By the book the domain is the number of tuples. A larger one makes `unique1` match another relation's
-    /// only sometimes, as the join of the LRU-SP paper wants it.
+    /// In the benchmark the domain is the number of tuples. With a larger one only some tuples match another
+    /// relation's `unique1`, as in the join of the LRU-SP paper. Tuples store 32-bit integers, so the domain
+    /// has to be at most 2^32, which is not checked.
     ///
     /// # Panics
     /// If the domain is smaller than the number of tuples.
@@ -34,7 +35,7 @@ impl Relation {
         Self { tuples, unique1: Permutation::new(domain, seed) }
     }
 
-    /// How many tuples it has.
+    /// The number of tuples.
     pub fn tuples(&self) -> u64 {
         self.tuples
     }

@@ -4,19 +4,19 @@
 
 use std::process::{Command, Output};
 
-/// A run with these arguments.
+/// Runs `bufbench` with these arguments.
 pub fn bufbench(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_bufbench")).args(arguments).output().expect("the program starts")
 }
 
-/// Standard output of a run that succeeds.
+/// The standard output of a run, which has to succeed.
 pub fn stdout(arguments: &[&str]) -> String {
     let output = bufbench(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The message of a run that fails as a whole: status 1, nothing on standard output.
+/// The message of a run, which has to fail with status 1 and nothing on standard output.
 pub fn failure(arguments: &[&str]) -> String {
     let output = bufbench(arguments);
     assert_eq!(output.status.code(), Some(1), "{arguments:?}");

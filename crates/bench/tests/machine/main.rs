@@ -1,6 +1,6 @@
-//! Goal: what the machine fetches and evicts is what the rules say, and what the papers prove of them holds.
+//! Goal: the machine fetches and evicts what the rules say, and what the papers prove about the rules holds.
 //! Method: random programs; a log of what happened, replayed to naive rules that search where the directory
-//! has indexes; and small machines whose times are sums.
+//! has indexes; and small machines whose times can be added up by hand.
 
 mod rules;
 
@@ -12,7 +12,8 @@ use bufpool_bench::trace::{Directive, Item, Reference, Trace};
 use bufpool_policies::SplitMix64;
 use rules::{Rules, Verdicts};
 
-/// What a process does: its accesses, whether they are hinted, and how long it computes.
+/// What a process does: its accesses, whether they are hinted, and how long it computes before each, in
+/// microseconds.
 struct Program {
     blocks: Vec<u64>,
     is_hinted: bool,
@@ -33,7 +34,7 @@ fn trace(programs: &[Program]) -> Trace {
     Trace::of("programs", items)
 }
 
-/// A loop, a random string, or one after the other.
+/// A loop, random accesses, or one after the other.
 fn program(random: &mut SplitMix64, is_hinted: bool) -> Program {
     let blocks = 2 + random.below(30);
     let mut accesses: Vec<u64> = (0..random.below(4) * blocks).map(|access| access % blocks).collect();
@@ -74,7 +75,7 @@ fn each_fetch_and_each_eviction_is_what_the_rules_say() {
     }
 }
 
-/// Of one hinted process with demand fetching only: Belady's optimum.
+/// One hinted process with demand fetching only reads as often as Belady's optimum.
 #[test]
 fn reads_are_those_of_the_optimum_without_prefetching() {
     for seed in 0..60 {
@@ -88,7 +89,7 @@ fn reads_are_those_of_the_optimum_without_prefetching() {
     }
 }
 
-/// With right hints no page is evicted for one that its process needs later, whatever the policy.
+/// With right hints no page is evicted for a page that the process needs later than it, whatever the policy.
 #[test]
 fn a_prefetch_does_no_harm() {
     for seed in 0..100 {
@@ -138,7 +139,7 @@ fn twice_the_speed_of_everything_changes_no_decision() {
     }
 }
 
-/// Accesses that are not hinted: TIP2 is LRU over all processes.
+/// Without hints TIP2 is LRU over all processes.
 #[test]
 fn without_hints_cost_benefit_is_lru() {
     for seed in 0..40 {
@@ -178,7 +179,8 @@ fn times_add_up() {
     assert_eq!(ran.cpu_us, 4 * 1_425 + 3 * 500);
     assert_eq!(ran.stall_us, 3 * 500 + 22_000 + 5_000 + 22_000);
     assert_eq!(ran.elapsed_us, 4 * 1_425 + ran.stall_us);
-    // All three come in ahead in one batch; the first is begun at once, the others while it is read.
+    // All three come in ahead in one batch. The first read is started at once, the others while it is under
+    // way.
     let ran = alone(&[5, 6, 8, 5], true);
     assert_eq!((ran.counts.demand_misses, ran.counts.prefetches, ran.wasted), (0, 3, 0));
     assert_eq!(ran.elapsed_us, 500 + 22_000 + 5_000 + 22_000 + 1_425);

@@ -1,11 +1,11 @@
-//! The rules of the machine's cache, by search: who is evicted for what, and what is fetched when.
+//! The rules of the machine's cache, by search: which block is evicted for which, and what is fetched when.
 //!
-//! What takes time is taken from the log: who asks for what when, and when blocks arrive. Everything else in
-//! the log has to follow from that.
+//! What depends on time is taken from the log: when a process asks for a block, and when blocks arrive. All
+//! other entries of the log have to follow from these.
 //!
-//! `lru` goes by the ledger, the blocks in the order of their last uses. `lru-sp`, `aggressive` and `horizon`
-//! go by the ledger, a manager that knows its process's hints, swapping and placeholders. `tip2` goes by
-//! prices.
+//! `lru` replaces by the ledger, which has the blocks in the order of their last uses. `lru-sp`, `aggressive`
+//! and `horizon` replace by the ledger, a manager that knows its process's hints, swapping and placeholders.
+//! `tip2` replaces by prices.
 
 use std::collections::VecDeque;
 
@@ -18,15 +18,15 @@ use super::Program;
 struct Process {
     blocks: Vec<u64>,
     is_hinted: bool,
-    /// It gave its hints, and is not over.
+    /// Whether it has given its hints, and has not ended.
     gives_hints: bool,
     position: usize,
-    /// Accesses a microsecond, and whether it made any and is not over.
+    /// Accesses a microsecond, and whether it has made an access and has not ended.
     rate: f64,
     is_running: bool,
-    /// Per disk: prefetches of a batch that have not arrived.
+    /// For each disk: prefetches of the batch that have not arrived.
     left: Vec<u32>,
-    /// The block of its access, if that is on its way.
+    /// The block that it accesses, if that is on its way.
     waits_for: Option<u64>,
 }
 
@@ -34,14 +34,14 @@ struct Process {
 struct Held {
     block: u64,
     owner: usize,
-    /// When it was used last: the number of uses before.
+    /// The number of its last use, counted over all blocks.
     last_use: u64,
-    /// It was prefetched, and not read so far.
+    /// Whether it was prefetched, and not read so far.
     is_unread: bool,
     is_in_flight: bool,
 }
 
-/// What became of a process's overrules.
+/// A process's overrules, and how they turned out.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Verdicts {
     pub overrules: u64,
@@ -55,12 +55,12 @@ pub struct Rules {
     processes: Vec<Process>,
     /// The ledger, its head first.
     held: Vec<Held>,
-    /// Absent blocks, each with the block in memory that a manager kept instead.
+    /// Placeholders: absent blocks, each with the block in memory that a manager kept instead.
     placeholders: Vec<(u64, u64)>,
-    /// Per process.
+    /// For each process.
     pub verdicts: Vec<Verdicts>,
     uses: u64,
-    /// Processes that wait for any frame, in the order in which they came.
+    /// Processes that wait for a frame, in the order in which they began to wait.
     starved: Vec<usize>,
     /// Unhinted blocks, by last use.
     queue: Vec<u64>,
@@ -71,7 +71,7 @@ pub struct Rules {
     hits: Vec<f64>,
     accesses: f64,
     since_halved: u64,
-    /// What has to follow in the log.
+    /// The entries that have to follow in the log.
     expected: VecDeque<Change>,
 }
 
@@ -106,7 +106,7 @@ impl Rules {
         }
     }
 
-    /// Panics where the log is not what the rules say.
+    /// Panics if the log is not what the rules say.
     pub fn replay(&mut self, log: &[Change], what: &str) {
         for (at, change) in log.iter().enumerate() {
             let is_given = matches!(change, Change::Hinted(_) | Change::Asked(..) | Change::Arrived(_));
@@ -140,7 +140,7 @@ impl Rules {
         }
     }
 
-    /// Returns whether the process has its block and goes on.
+    /// The process accesses the block. Returns whether the block is in memory and the process goes on.
     fn look_up(&mut self, process: usize, block: u64) -> bool {
         match self.held.iter().find(|held| held.block == block).map(|held| held.is_in_flight) {
             Some(true) => self.processes[process].waits_for = Some(block),
@@ -159,12 +159,13 @@ impl Rules {
         false
     }
 
-    /// The block is on its way, at the ledger's tail.
+    /// Puts a block that is on its way at the ledger's tail.
     fn enter(&mut self, owner: usize, block: u64, is_unread: bool) {
         self.held.push(Held { block, owner, last_use: 0, is_unread, is_in_flight: true });
     }
 
-    /// The block goes to the ledger's tail. A block that stayed instead of another was used first.
+    /// Moves the block to the ledger's tail. If a placeholder points to the block, the overrule is
+    /// vindicated: the block that stayed was used first.
     fn hit(&mut self, process: usize, block: u64) {
         let at = self.held.iter().position(|held| held.block == block).expect("a block in memory");
         let held = self.held.remove(at);
@@ -173,7 +174,7 @@ impl Rules {
         self.used(process, block);
     }
 
-    /// A process that has had its last block is over.
+    /// Ends the process if it has its last block.
     fn end(&mut self, process: usize, has_block: bool) {
         let Process { blocks, position, .. } = &self.processes[process];
         if has_block && *position == blocks.len() {
@@ -208,7 +209,7 @@ impl Rules {
         }
     }
 
-    /// A process that found no frame looks again.
+    /// A process that found no frame tries again.
     fn find(&mut self, process: usize) {
         let at = self.processes[process].position - 1;
         let block = self.processes[process].blocks[at];
@@ -216,7 +217,7 @@ impl Rules {
         self.end(process, is_here);
     }
 
-    /// The process uses a block that is there, or that it missed.
+    /// The process uses a block that is in memory, or that it missed.
     fn used(&mut self, process: usize, block: u64) {
         self.uses += 1;
         let held = self.held.iter_mut().find(|held| held.block == block).expect("a block in memory");
@@ -226,7 +227,7 @@ impl Rules {
         }
     }
 
-    /// The block, which was used, is hinted, in the queue, or of no value.
+    /// Under TIP2, decides whether a block that was used is hinted, in the queue, or worthless.
     fn value(&mut self, process: usize, block: u64) {
         let was_queued = self.queue.contains(&block);
         self.worthless.retain(|other| *other != block);
@@ -244,7 +245,7 @@ impl Rules {
         self.queue.push(block);
     }
 
-    /// An unhinted access, for the curve of hits.
+    /// Counts an unhinted access for the curve of hits.
     fn count(&mut self, block: u64) {
         self.accesses += 1.0;
         self.since_halved += 1;
@@ -275,7 +276,7 @@ impl Rules {
         self.held.len() < self.options.frames as usize
     }
 
-    /// False if everything is on its way.
+    /// Evicts a block unless a frame is free. Returns false if all blocks are on their way.
     fn make_room(&mut self, coming: u64, is_missed: bool) -> bool {
         let victim = if self.options.policy == MachinePolicy::Tip2 {
             if self.has_free() {
@@ -289,7 +290,7 @@ impl Rules {
                 return true;
             }
             if let Some(stayed) = claimed {
-                // Only what a process misses shows a mistake.
+                // Only a miss of a process shows a mistake, not a prefetch.
                 let owner = self.held[self.place(stayed)].owner;
                 self.verdicts[owner].mistakes += u64::from(is_missed);
                 self.end_claim_on(stayed);
@@ -305,7 +306,7 @@ impl Rules {
         true
     }
 
-    /// What goes when the ledger, or a placeholder, names `candidate`: what its owner gives up instead.
+    /// The block that is evicted if the ledger, or a placeholder, names `candidate`: what its owner gives up.
     fn overrule(&mut self, candidate: u64) -> u64 {
         let place = self.place(candidate);
         let owner = self.held[place].owner;
@@ -318,14 +319,14 @@ impl Rules {
         let other = self.place(victim);
         self.held.swap(place, other);
         self.end_claim_on(candidate);
-        // A claim on the block that goes passes to the one that stays.
+        // A placeholder that points to the victim now points to the block that stays.
         let absent = self.end_claim_on(victim).unwrap_or(victim);
         self.placeholders.push((absent, candidate));
         victim
     }
 
-    /// The block of its own that a process with hints gives up: of those that it needs no more the one used
-    /// longest ago, else the one needed last.
+    /// The block that a process with hints gives up: of its blocks that it needs no more, the least recently
+    /// used one; else the one that it needs last.
     fn given_up_by(&self, process: usize) -> Option<u64> {
         if !self.processes[process].gives_hints {
             return None;
@@ -353,7 +354,7 @@ impl Rules {
         self.held.iter().any(|held| held.block == block && !held.is_in_flight)
     }
 
-    /// The next block to go, by prices.
+    /// The next victim, by prices.
     fn cheapest(&self) -> Option<u64> {
         let worthless = self.worthless.iter().copied().find(|block| self.is_here(*block));
         let oldest = self.queue.iter().copied().find(|block| self.is_here(*block));
@@ -369,14 +370,14 @@ impl Rules {
         best
     }
 
-    /// The block that the process needs last, of those that are there and hinted.
+    /// The block that the process needs last, of its hinted blocks in memory.
     fn farthest(&self, process: usize) -> Option<u64> {
         let here = self.held.iter().filter(|held| !held.is_in_flight).map(|held| held.block);
         here.filter(|block| self.depth_of(process, *block).is_some())
             .max_by_key(|block| self.depth_of(process, *block))
     }
 
-    /// In how many of its reads the process needs the block; the next one is 1.
+    /// After how many of its reads the process needs the block; 1 is the next read.
     fn depth_of(&self, process: usize, block: u64) -> Option<u64> {
         let Process { blocks, gives_hints, position, .. } = &self.processes[process];
         let next = blocks[*position..].iter().position(|next| *next == block)?;
@@ -387,7 +388,7 @@ impl Rules {
         (0..self.processes.len()).any(|process| self.depth_of(process, block).is_some())
     }
 
-    /// What the block is worth.
+    /// The price of the block: what its eviction costs.
     fn price(&self, block: u64) -> f64 {
         let mut price = if self.queue.contains(&block) { self.queue_price() } else { 0.0 };
         for process in 0..self.processes.len() {
@@ -419,7 +420,7 @@ impl Rules {
         slope * (500.0 + 29_000.0) * self.unhinted_rate()
     }
 
-    /// What it gains to let the queue grow, and by how many buffers.
+    /// The greatest gain from letting the queue grow, and by how many buffers.
     fn growth(&self) -> Option<(f64, usize)> {
         let (length, segment, frames) = (self.queue.len(), self.segment(), self.options.frames as usize);
         let (mut best, mut hits) = (None::<(f64, usize)>, 0.0);
@@ -523,7 +524,8 @@ impl Rules {
         gain > price && needed.is_none_or(|needed| needed > depth)
     }
 
-    /// Whether a frame is free, or the process has a block that it needs later, or no more.
+    /// Whether a frame is free, or the process can give up a block that it needs later than at `depth`, or no
+    /// more.
     fn does_no_harm(&self, process: usize, depth: u64) -> bool {
         let given_up = self.given_up_by(process);
         let is_later = |block| self.depth_of(process, block).is_none_or(|needed| needed > depth);

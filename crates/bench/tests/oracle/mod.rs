@@ -1,8 +1,8 @@
-//! A naive simulator of two-level replacement: plain vectors, a search for every question.
+//! A naive simulator of two-level replacement, with plain vectors and linear searches.
 //!
-//! Written from the rules alone (the steps of LRU-SP with retargeted placeholders, floors, caps, shared
-//! pages, the meaning of directives and pins), not from the crate that it checks. A block stands for its
-//! frame: while a block is resident nothing else is known about the frame it is in.
+//! It is written from the rules alone (the steps of LRU-SP with retargeted placeholders, floors, caps, shared
+//! pages, the meaning of directives and pins), not from the crate that it checks. It has no frames: a
+//! resident block stands for its frame.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub struct AllPinned;
 struct Resident {
     block: u64,
     owner: u32,
-    /// Entitlement: the ledger is sorted by it; a swap exchanges it.
+    /// Position in the ledger, which is sorted by it. A swap exchanges the stamps of two blocks.
     stamp: u64,
     /// Number of the last reference or load.
     last: u64,
@@ -29,7 +29,7 @@ struct Resident {
     is_temporary: bool,
 }
 
-/// What is known of a tenant that has given a directive.
+/// The state of a tenant that has given a directive.
 #[derive(Default, Debug)]
 struct Managed {
     /// Long-term priorities, the latest last.
@@ -125,7 +125,8 @@ impl Oracle {
         self.miss(block, tenant)
     }
 
-    /// The HIT step; `by` is unknown when a pinned frame counts as referenced.
+    /// The HIT step. `by` is the tenant that accesses the block; `None` if a pinned block counts as
+    /// referenced.
     fn hit(&mut self, block: u64, by: Option<u32>) {
         let at = self.position(block).expect("it was looked up");
         let mut resident = self.ledger.remove(at);
@@ -172,7 +173,7 @@ impl Oracle {
         Ok(())
     }
 
-    /// None if a free frame is to be used.
+    /// The block that the ledger names; `None` if a free frame is used.
     fn ordinary_candidate(&self, tenant: u32) -> Result<Option<u64>, AllPinned> {
         let cap = self.setup.caps.get(&tenant).copied().unwrap_or(self.setup.frames);
         let is_at_cap = self.owned(tenant) >= cap as usize;
@@ -190,7 +191,7 @@ impl Oracle {
             .ok_or(AllPinned)
     }
 
-    /// Steps 2 to 4: the candidate's manager may overrule, then the victim goes.
+    /// Steps 2 to 4: the candidate's manager may overrule, then the victim is evicted.
     fn make_room(&mut self, candidate: u64) {
         let owner = self.resident(candidate).owner;
         let mut victim = candidate;
@@ -294,7 +295,7 @@ impl Oracle {
         }
     }
 
-    /// The tenant's blocks `first..=last` that are to go to level `prio` and are not there, by last
+    /// The tenant's blocks in `first..=last` that `moves` accepts and that are not in level `prio`, by last
     /// reference.
     fn group(
         &self,
@@ -315,8 +316,8 @@ impl Oracle {
         group.iter().map(|resident| resident.block).collect()
     }
 
-    /// Before the first directive a tenant's blocks are in no level; then all are in level 0, in ledger
-    /// order.
+    /// The tenant's state. Before its first directive a tenant's blocks are in no level; with it they enter
+    /// level 0, in ledger order.
     fn manage(&mut self, tenant: u32) -> &mut Managed {
         let ledger = &self.ledger;
         self.managed.entry(tenant).or_insert_with(|| {

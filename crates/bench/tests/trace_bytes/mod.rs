@@ -1,16 +1,17 @@
-//! What holds for any bytes that are read as a trace: the reader ends, and says where and what is wrong.
+//! Checks that hold for any bytes that are read as a trace: the reader ends, and says where and what is
+//! wrong.
 //!
-//! The ordinary tests and the fuzz target `trace_text` share this.
+//! The test `trace_reader` and the fuzz target `trace_text` share this file.
 
 use std::io::Cursor;
 use std::path::Path;
 
 use bufpool_bench::trace::{Input, Item, Place, Reader, TraceError, Writer};
 
-/// More steps of a trace are not looked at; a line of an ARC trace stands for up to a million.
+/// The most steps of a trace that are read; a line of an ARC trace stands for up to a million steps.
 const STEPS_MAX: usize = 1 << 16;
 
-/// Reads `bytes` in every format, and decompressed; panics where the reader breaks a promise.
+/// Reads `bytes` in every format, and as compressed text. Panics if the reader breaks a promise.
 pub fn check(bytes: &[u8]) {
     let lines = bytes.split(|&byte| byte == b'\n').count() as u64;
     for (input, name) in [(Input::Text, "t.txt"), (Input::Arc, "t.arc"), (Input::Lirs, "t.trc")] {
@@ -36,7 +37,7 @@ pub fn check(bytes: &[u8]) {
     }
 }
 
-/// What was read is written, and read again.
+/// Writes the items and reads them back, which has to give the same items.
 fn check_round_trip(items: &[Item]) {
     let mut text = Vec::new();
     let mut writer = Writer::plain(&mut text);

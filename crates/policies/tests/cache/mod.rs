@@ -1,4 +1,4 @@
-//! A directory and the driver's map from page to frame: a cache in fifty lines.
+//! A minimal cache: a directory, and the driver's map from page to frame.
 #![allow(dead_code)]
 
 use std::collections::HashMap;
@@ -8,7 +8,7 @@ use bufpool_policies::{
     ManagerKind, PageId, TenantId,
 };
 
-/// Every frame can be taken.
+/// Claims of a driver whose frames can all be taken.
 pub struct Idle;
 
 impl Claims for Idle {
@@ -27,14 +27,14 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Frames shared by LRU-SP.
+    /// A cache under LRU-SP.
     pub fn new(frames: u32, revocation: bool) -> Self {
         let options =
             DirectoryOptions { frames, allocation: Allocation::LruSp, revocation, shared_pages: false };
         Self { directory: Directory::new(options).unwrap(), frame_of: HashMap::new() }
     }
 
-    /// The same, with a manager for the default tenant.
+    /// A cache without revocation, with a manager for the default tenant.
     pub fn managed(frames: u32, kind: ManagerKind) -> Self {
         let mut cache = Self::new(frames, false);
         cache.manage(TenantId(0), kind, 1);
@@ -46,13 +46,13 @@ impl Cache {
         self.directory.set_manager(tenant, manager, true).unwrap();
     }
 
-    /// Makes the access; true if it is a hit.
+    /// Makes an access. Returns whether it is a hit.
     pub fn access(&mut self, tenant: TenantId, context: u32, file: u32, page: u64) -> bool {
         let (page, file, context) = (PageId(page), FileId(file), ContextId(context));
         self.make(&Access { page, file, tenant, context, creates: false })
     }
 
-    /// The same, of any access.
+    /// Makes this access. Returns whether it is a hit.
     pub fn make(&mut self, access: &Access) -> bool {
         let page = access.page;
         if let Some(frame) = self.frame_of.get(&page) {
@@ -72,7 +72,7 @@ impl Cache {
         false
     }
 
-    /// Misses of the default tenant from one context.
+    /// Makes accesses of the default tenant in this context. Returns how many miss.
     pub fn misses(&mut self, context: u32, pages: impl Iterator<Item = u64>) -> u64 {
         pages.map(|page| u64::from(!self.access(TenantId(0), context, 0, page))).sum()
     }

@@ -1,4 +1,4 @@
-//! What every policy owes its driver, whatever its idea.
+//! The contract that every policy keeps with its driver.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use crate::driver::{Driver, Step, cases};
 
 proptest! {
-    /// Victims are resident and not busy, there is none only if all are busy, and no page is lost: at the
-    /// end, as many evictions as resident pages empty the cache.
+    /// Victims are resident and not busy. There is no victim only if all frames are busy. No page is lost: at
+    /// the end as many evictions as resident pages empty the cache.
     #[test]
     fn every_policy_keeps_the_contract((frames, steps) in cases()) {
         for kind in PolicyKind::ALL {
@@ -20,7 +20,7 @@ proptest! {
         keeps_the_contract(Driver::new(frames, vec![Box::new(Opt::new(Box::new(next_uses)))]), &steps);
     }
 
-    /// A level's policy, whose frames are renumbered, decides as one whose frames are not.
+    /// The policy of a level, whose frames are renumbered, decides as the same policy without renumbering.
     #[test]
     fn renumbered_frames_change_nothing((frames, steps) in cases()) {
         for kind in PolicyKind::ALL {

@@ -1,4 +1,4 @@
-//! Drives one policy, or a policy and its twin in step, as a cache does.
+//! A driver of one policy, or of several policies that must agree, as a cache drives one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,12 +8,12 @@ use bufpool_policies::{
 };
 use proptest::prelude::*;
 
-/// Pages of a case; more than frames, so that evicted ones come back.
+/// Pages of a case: more than frames, so that evicted pages come back.
 pub const PAGES: u64 = 24;
 
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// A reference, after which a miss asks until a proposal is taken: `refusals` of them are refused.
+    /// An access. If it misses, the driver refuses `refusals` proposed victims before it takes one.
     Access {
         page: u64,
         refusals: usize,
@@ -25,16 +25,16 @@ pub enum Step {
     },
     Pin(u64),
     UnpinAll,
-    /// The page goes to another level, or ceases to exist.
+    /// The page moves to another level, or ceases to exist.
     MoveOut(u64),
     Resize(u32),
 }
 
-/// How many frames the cache has, and what happens to it.
+/// The number of frames of a cache, and the steps.
 pub fn cases() -> impl Strategy<Value = (u32, Vec<Step>)> {
     let step = prop_oneof![
         30 => (0..PAGES, 0..10usize).prop_map(|(page, r)| Step::Access { page, refusals: r.saturating_sub(7) }),
-        // A hot set and a loop, so that ghosts are found again.
+        // A hot set, and half of the pages, so that ghosts are found again.
         20 => (0..6u64).prop_map(|page| Step::Access { page, refusals: 0 }),
         20 => (0..PAGES / 2).prop_map(|page| Step::Access { page: 2 * page, refusals: 0 }),
         4 => (0..PAGES, 0..PAGES).prop_map(|(first, second)| Step::TwoMisses { first, second }),
@@ -46,7 +46,7 @@ pub fn cases() -> impl Strategy<Value = (u32, Vec<Step>)> {
     (1..12u32, prop::collection::vec(step, 1..400))
 }
 
-/// A cache of few frames, whose numbers have gaps, over any number of policies that must agree.
+/// A cache of few frames, whose numbers have gaps, and any number of policies, which must agree.
 pub struct Driver {
     policies: Vec<Box<dyn OneLevel>>,
     pub resident: BTreeMap<u64, FrameId>,
@@ -118,13 +118,13 @@ impl Driver {
             busy.insert(victim);
             Some(victim)
         });
-        // When all are refused or pinned, the last refused one turns out to be usable after all.
+        // If there is no victim after a refused one, the refused one is taken.
         let Some(victim) = proposals.by_ref().last() else { return false };
         self.evict(victim);
         true
     }
 
-    /// What all policies propose.
+    /// The victim that all policies propose.
     pub fn victim(&mut self, missing: u64, busy: &BTreeSet<FrameId>) -> Option<FrameId> {
         let mut agreed = None;
         for policy in &mut self.policies {

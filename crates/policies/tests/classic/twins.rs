@@ -52,7 +52,7 @@ proptest! {
         in_step(frames, &steps, Lfu::new(frames), naive::Lfu::default());
     }
 
-    /// Next uses are all different, so that there are no ties; their order is random.
+    /// Next uses are pairwise different, so that there are no ties; their order is random.
     #[test]
     fn opt((frames, steps) in cases(), factor in 1..1_000_000u64) {
         let next_uses = || (1..).map(move |access: u64| access.wrapping_mul(2 * factor + 1) % (1 << 40));
@@ -99,8 +99,8 @@ proptest! {
         in_step(frames, &steps, ClockPro::new(frames), naive::ClockPro::new(frames));
     }
 
-    /// The policy begins with a sketch so large that no page shares a counter, and keeps it: then counts are
-    /// exact.
+    /// The policy begins with a sketch so large that no two pages share a counter, and keeps it, so that
+    /// counts are exact.
     #[test]
     fn w_tinylfu(
         (frames, steps) in cases(),
@@ -113,7 +113,7 @@ proptest! {
         in_step(frames, &steps, policy, naive::WTinyLfu::new(frames, parameters));
     }
 
-    /// With counters for this many frames no page shares its counters with the others of the case.
+    /// With counters for this many frames no two pages of the case share counters.
     #[test]
     fn w_tinylfu_of_libcachesim((frames, steps) in cases()) {
         let mut policy = LibCacheSimWTinyLfu::new(1 << 16);

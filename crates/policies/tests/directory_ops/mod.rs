@@ -1,7 +1,6 @@
 //! Operations on a directory, and their execution beside the naive LRU-SP.
 //!
-//! The random tests and the fuzz target `directory_ops` draw from this one definition: the former by
-//! strategies, the latter from bytes.
+//! The random tests make cases by strategies, the fuzz target `directory_ops` makes them from bytes.
 #![allow(dead_code, reason = "the tests and the fuzz target use a part each")]
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -16,23 +15,23 @@ use bufpool_policies::{
 use super::naive::{Naive, Order, Outcome};
 
 pub const TENANTS: usize = 3;
-/// Pages of each tenant, or of all of them together when they are shared.
+/// Pages of each tenant or, if pages are shared, of all tenants together.
 pub const PAGES: u64 = 24;
-/// Frames of a directory are at most this many.
+/// The most frames of a directory.
 pub const FRAMES_MAX: usize = 40;
-/// Frames of the directory that hold nothing that counts.
+/// Spare frames of the directory, which come on top.
 const SPARES: u32 = 3;
 
-/// One run: a directory, and what happens to it.
+/// One run: the options of a directory, and the operations on it.
 #[derive(Clone, Debug)]
 pub struct Case {
     pub frames: usize,
     pub allocation: Allocation,
-    /// The directory's rule for pages that several tenants use.
+    /// Whether the directory applies the rule for pages that several tenants use.
     pub shared_pages: bool,
-    /// The tenants use the same pages; otherwise each has its own.
+    /// Whether the tenants use the same pages; otherwise each has pages of its own.
     pub common: bool,
-    /// Tenants that begin in the commons, a bit each.
+    /// The tenants that begin in the commons, one bit for each.
     pub members: u8,
     pub operations: Vec<Op>,
 }
@@ -51,7 +50,7 @@ pub enum Op {
         #[arbitrary(with = page)]
         page: u64,
     },
-    /// Of the least pinned page.
+    /// The pinned page with the lowest number is unpinned.
     Unpin,
     Policy {
         #[arbitrary(with = tenant)]
@@ -103,21 +102,21 @@ pub enum Op {
         #[arbitrary(with = tenant)]
         tenant: usize,
     },
-    /// The driver takes a frame for itself.
+    /// The driver borrows a frame on behalf of the tenant.
     Borrow {
         #[arbitrary(with = tenant)]
         tenant: usize,
     },
-    /// And gives it back.
+    /// The driver gives a borrowed frame back, if it has one.
     Repay,
-    /// The page comes in ahead of its first access. Left out of what a fuzzer's input can stand for, so that
-    /// the inputs there are keep their meaning.
+    /// The page comes in ahead of its first access. A fuzzer's input does not stand for it, so that the
+    /// recorded inputs keep their meaning.
     #[arbitrary(skip)]
     BringAhead { tenant: usize, page: u64 },
 }
 
 impl Op {
-    /// Whose directive or share it is.
+    /// The tenant whose directive, floor or cap it is.
     fn of(&self) -> Option<usize> {
         match *self {
             Self::Policy { tenant, .. }
@@ -147,7 +146,7 @@ impl Case {
     ///
     /// # Errors
     ///
-    /// If the input is too short to be one.
+    /// If the input is too short for a case.
     pub fn from_bytes(bytes: &[u8]) -> arbitrary::Result<Self> {
         let mut u = Unstructured::new(bytes);
         let allocations = [Allocation::LruSp, Allocation::LruS, Allocation::AllocLru, Allocation::GlobalLru];
@@ -167,7 +166,7 @@ impl Case {
         Ok(case)
     }
 
-    /// Runs it on a directory and on the naive one, and panics where they differ.
+    /// Runs the case on a directory and on the naive one, and panics if they differ.
     pub fn run(&self) -> (Driver, Naive) {
         let mut driver = Driver::new(self.frames, self.allocation, self.shared_pages);
         let mut naive = Naive::new(self.frames, TENANTS, self.allocation, self.shared_pages).revoking();
@@ -197,7 +196,7 @@ impl Case {
         (driver, naive)
     }
 
-    /// The name of a tenant's page.
+    /// The number of a tenant's page.
     fn page(&self, tenant: usize, page: u64) -> u64 {
         if self.common { page } else { tenant as u64 * 1000 + page }
     }
@@ -207,7 +206,7 @@ impl Case {
         PageId(first)..=PageId(first + more)
     }
 
-    /// One step on both; what it returns must be the same.
+    /// Does one operation on both. Their results must be the same.
     fn apply(&self, driver: &mut Driver, naive: &mut Naive, op: &Op) {
         let id = |tenant: usize| TenantId(tenant as u32);
         if let Some(tenant) = op.of().filter(|tenant| naive.closed[*tenant]) {
@@ -301,7 +300,7 @@ impl Case {
     }
 }
 
-/// The manager of the commons: what was used last goes first.
+/// The manager of the commons, which gives up the most recently used page.
 #[derive(Default)]
 struct Mru {
     blocks: Vec<FrameId>,
@@ -333,12 +332,12 @@ impl Manager for Mru {
     fn placeholder_used(&mut self, _missing: &Access, _placeholder: FrameId) {}
 }
 
-/// A driver of the directory: page to frame, and pins.
+/// A driver of the directory: the frames of pages, and pins.
 pub struct Driver {
     pub directory: Directory,
     frame_of: HashMap<u64, FrameId>,
     page_in: HashMap<FrameId, u64>,
-    /// Frames that a page may come into instead of its victim's.
+    /// Spare frames, into one of which a page may come instead of its victim's frame.
     spares: VecDeque<FrameId>,
     pub pinned: BTreeSet<u64>,
 }
@@ -403,7 +402,7 @@ impl Driver {
         };
         if let Some(gone) = evicted {
             assert_eq!(self.frame_of.remove(&gone), Some(frame));
-            // Every other page comes in elsewhere, which nobody may see.
+            // A page with an odd number comes into a spare frame instead, which may change no decision.
             if page % 2 == 1 {
                 let spare = self.spares.pop_front().expect("one comes back for each that goes");
                 self.directory.relocate(frame, spare);
@@ -430,7 +429,7 @@ impl Driver {
         gone
     }
 
-    /// The page that goes.
+    /// Borrows a frame. Returns the page that is evicted for it, if one can be.
     pub fn borrow_frame(&mut self, tenant: usize) -> Option<u64> {
         let pins = &mut Pins(&self.page_in, &self.pinned);
         let out = self.directory.evict_next(TenantId(tenant as u32), pins)?;

@@ -1,7 +1,7 @@
-//! The obvious FIFO2-SP: two vectors of pages, a list of holders with marks, one line for each line of the
+//! A naive FIFO2-SP: two vectors of pages, and a list of holders with marks; one line for each line of the
 //! algorithm.
 //!
-//! Every tenant has an account of its own.
+//! There is no commons: every tenant has an account of its own.
 
 use std::collections::BTreeSet;
 
@@ -9,14 +9,14 @@ use bufpool_policies::TenantStats;
 
 use super::{Outcome, Record};
 
-/// Which of its pages a tenant's manager gives up.
+/// Which page a tenant's manager gives up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Advice {
-    /// The one used longest ago.
+    /// The least recently used one.
     Oldest,
-    /// The one used last.
+    /// The most recently used one.
     Newest,
-    /// The one of least [key](scattered).
+    /// The one with the least [key](scattered).
     Scattered,
 }
 
@@ -31,18 +31,18 @@ pub struct Block {
     pub owner: usize,
     /// The reference bit.
     referenced: bool,
-    /// It came in ahead of its first access, which has not come yet.
+    /// Whether it came in ahead of its first access, and was not accessed yet.
     ahead: bool,
 }
 
-/// `holder[absent] = page`.
+/// A placeholder, `holder[absent] = page`: `page` is in memory, and `absent` was evicted instead.
 #[derive(Clone, Debug)]
 struct Holder {
     absent: u64,
     page: u64,
-    /// `page` was referenced since the holder was made.
+    /// Whether `page` was referenced since the holder was made.
     referenced_since: bool,
-    /// An earlier manager made it.
+    /// Whether an earlier manager made it.
     is_inherited: bool,
 }
 
@@ -53,7 +53,7 @@ pub struct Fifo2Sp {
     active: Vec<u64>,
     inactive: Vec<u64>,
     holders: Vec<Holder>,
-    /// Per tenant: its manager, and its pages that the manager knows in order of use.
+    /// For each tenant: its manager, and the pages that the manager knows, in order of use.
     managers: Vec<Option<(Advice, Vec<u64>)>>,
     records: Vec<Record>,
     pub floors: Vec<usize>,
@@ -93,7 +93,7 @@ impl Fifo2Sp {
         }
     }
 
-    /// The page that goes for `tenant`.
+    /// Evicts a page to make room for one of `tenant`. Returns it.
     fn reclaim_one(&mut self, tenant: usize) -> Option<u64> {
         let is_at_cap = self.held(tenant) >= self.caps[tenant];
         if self.is_privileged(tenant) && is_at_cap {
@@ -122,7 +122,7 @@ impl Fifo2Sp {
         first.or_else(own).map(|page| self.replace(page))
     }
 
-    /// The page that goes when `s` is the candidate: it, or what its manager says.
+    /// Evicts the candidate `s`, or the page that its manager names instead. Returns the page.
     fn replace(&mut self, s: u64) -> u64 {
         let t = self.owner(s);
         let mut r = s;
@@ -153,8 +153,7 @@ impl Fifo2Sp {
         r
     }
 
-    /// Takes `s` out of its queue and puts it at `r`'s place in whichever queue that is in, and makes a
-    /// holder.
+    /// Takes `s` out of its queue, puts it before `r` in the queue of `r`, and makes a holder.
     fn swap_and_hold(&mut self, s: u64, r: u64) {
         self.leave_queues(s);
         let queue = if self.active.contains(&r) { &mut self.active } else { &mut self.inactive };
@@ -172,7 +171,7 @@ impl Fifo2Sp {
         }
     }
 
-    /// `page` is absent and comes in.
+    /// Brings in `page`, which is absent.
     fn fault(&mut self, tenant: usize, page: u64, ahead: bool) -> Outcome {
         if let Some(at) = self.holders.iter().position(|holder| holder.absent == page) {
             let holder = self.holders[at].clone();
@@ -221,7 +220,7 @@ impl Fifo2Sp {
         outcome
     }
 
-    /// The page comes in ahead of its first access, unless it is there.
+    /// Brings in the page ahead of its first access, unless it is resident.
     pub fn bring_ahead(&mut self, tenant: usize, page: u64) -> Outcome {
         if self.is_resident(page) { Outcome::Hit } else { self.fault(tenant, page, true) }
     }
@@ -264,7 +263,7 @@ impl Fifo2Sp {
         }
     }
 
-    /// The page that would make room for the tenant's next one goes, and the driver has its frame.
+    /// Evicts the page that would make room for the tenant's next one, and lends its frame to the driver.
     pub fn evict_next(&mut self, tenant: usize) -> Option<u64> {
         let is_at_floor = self.floors[tenant] > 0 && self.held(tenant) <= self.floors[tenant];
         if self.has_free() || self.caps[tenant] < self.frames || is_at_floor {
@@ -275,7 +274,7 @@ impl Fifo2Sp {
         Some(gone)
     }
 
-    /// The page's identity ends.
+    /// Ends the page's identity.
     pub fn end(&mut self, page: u64) {
         if self.is_resident(page) {
             self.end_holder_of(page, None);
@@ -305,7 +304,7 @@ impl Fifo2Sp {
         }
     }
 
-    /// Takes blocks from a tenant above its cap; returns them.
+    /// Sets the tenant's cap, and evicts its pages above the cap. Returns them.
     pub fn set_cap(&mut self, tenant: usize, cap: usize) -> Vec<u64> {
         if cap != self.caps[tenant] {
             self.caps[tenant] = cap;
@@ -346,7 +345,7 @@ impl Fifo2Sp {
         self.end_if_empty(tenant);
     }
 
-    /// A closed tenant without blocks is as a new one.
+    /// Resets a closed tenant without blocks to the state of a new one.
     fn end_if_empty(&mut self, tenant: usize) {
         if self.closed[tenant] && self.held(tenant) == 0 {
             self.caps[tenant] = self.frames;
@@ -356,7 +355,7 @@ impl Fifo2Sp {
 
     // ---- small things
 
-    /// An account with a fixed number of frames, which nobody takes away.
+    /// Whether the tenant has a fixed number of frames, which no other tenant can take.
     fn is_privileged(&self, tenant: usize) -> bool {
         self.floors[tenant] == self.caps[tenant]
     }
@@ -371,7 +370,7 @@ impl Fifo2Sp {
         self.own(tenant).find(|page| !self.pinned.contains(page))
     }
 
-    /// `page` is the first of the inactive queue, and its tenant's oldest.
+    /// Makes `page` the first of the inactive queue, and the oldest of all blocks.
     fn goes_next(&mut self, page: u64) {
         let at = self.blocks.iter().position(|block| block.page == page).expect("it is resident");
         let block = self.blocks.remove(at);
@@ -380,7 +379,8 @@ impl Fifo2Sp {
         self.inactive.insert(0, page);
     }
 
-    /// The holder that points to `page` ends: it was wrong or not, or nobody is judged by it.
+    /// Ends the holder that points to `page`. `is_wrong` is the verdict on its overrule; `None` if it is not
+    /// judged.
     fn end_holder_of(&mut self, page: u64, is_wrong: Option<bool>) {
         let at = self.holders.iter().position(|holder| holder.page == page && !holder.referenced_since);
         let ended = at.map(|at| self.holders[at].clone());
@@ -430,7 +430,7 @@ impl Fifo2Sp {
         self.blocks.iter().filter(move |block| block.owner == tenant).map(|block| block.page)
     }
 
-    /// Holders that count.
+    /// The number of holders whose page was not referenced since.
     pub fn outstanding(&self) -> usize {
         self.holders.iter().filter(|holder| !holder.referenced_since).count()
     }

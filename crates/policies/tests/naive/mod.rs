@@ -1,4 +1,4 @@
-//! The obvious LRU-SP: plain vectors searched from end to end, one line for each line of the algorithm.
+//! A naive LRU-SP: plain vectors and linear searches, one line for each line of the algorithm.
 //!
 //! Blocks are named by their pages, since a page is in at most one frame. Positions in vectors are positions
 //! in lists: index 0 is the head, the end that is replaced first.
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bufpool_policies::{Allocation, TenantStats};
 
-/// Which end a level gives up.
+/// The end of a level that is replaced first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Order {
     /// The head.
@@ -28,33 +28,33 @@ pub struct Block {
     /// Ledger stamp, for comparison with `foreign` only.
     pub stamp: i64,
     pub temporary: bool,
-    /// It came in ahead of its first access, which has not come yet.
+    /// Whether it came in ahead of its first access, and was not accessed yet.
     pub ahead: bool,
 }
 
 /// The directives of one tenant.
 #[derive(Default, Debug)]
 pub struct Pools {
-    /// Every level that ever had a block or a policy: pages from head to tail.
+    /// Every level that ever had a block: its pages from head to tail.
     pub levels: BTreeMap<i32, Vec<u64>>,
     pub policies: BTreeMap<i32, Order>,
-    /// First, last, priority; the latest match wins.
+    /// First page, last page and priority; the latest range that has a page counts.
     pub ranges: Vec<(u64, u64, i32)>,
 }
 
-/// What a tenant's overrules came to, and whether it still has a say.
+/// The verdicts on an account's overrules, and whether its manager is revoked.
 #[derive(Clone, Default, Debug)]
 pub struct Record {
-    /// Settled overrules since control was restored last: whether each was wrong.
+    /// For each overrule that was settled since the manager was restored last, whether it was wrong.
     verdicts: Vec<bool>,
     on_probation: bool,
-    /// Accesses until control is restored.
+    /// Accesses until the manager is restored; 0 if it is not revoked.
     sentence: usize,
     revocations: u64,
 }
 
 impl Record {
-    /// A block of the account was referenced or loaded.
+    /// Counts a reference or load of a block of the account.
     fn serve(&mut self) {
         if self.sentence > 0 {
             self.sentence -= 1;
@@ -68,7 +68,7 @@ impl Record {
         self.sentence > 0
     }
 
-    /// An overrule has turned out wrong or not. Whether that costs the manager its say.
+    /// Settles an overrule. Returns whether that revokes the manager.
     fn settle(&mut self, is_wrong: bool, frames: usize) -> bool {
         self.verdicts.push(is_wrong);
         let last = &self.verdicts[self.verdicts.len().saturating_sub(256)..];
@@ -91,32 +91,32 @@ pub struct Naive {
     pub shared_pages: bool,
     /// The ledger, head first.
     pub ledger: Vec<Block>,
-    /// (absent page, resident page).
+    /// Pairs of an absent and a resident page.
     pub placeholders: Vec<(u64, u64)>,
     /// Absent pages whose placeholder an earlier manager made.
     pub inherited: BTreeSet<u64>,
     /// Absent pages whose placeholder was vindicated and that were not referenced since.
     pub vindicated: BTreeSet<u64>,
-    /// For each tenant, its account: its own, which has its number, or the commons, which has the number of
-    /// tenants.
+    /// For each tenant, the number of its account: its own number, or that of the commons, which is the
+    /// number of tenants.
     pub account: Vec<usize>,
-    /// For each account, as the next three.
+    /// For each account, as are `floors` and `caps`.
     pub pools: Vec<Option<Pools>>,
     pub floors: Vec<usize>,
     pub caps: Vec<usize>,
     pub pinned: BTreeSet<u64>,
     pub closed: Vec<bool>,
-    /// Frames that the driver has for itself.
+    /// Frames that the driver has borrowed.
     pub lent: usize,
     pub stats: Vec<TenantStats>,
-    /// For each account; kept, and of no effect, when revocation is off.
+    /// For each account. Of no effect without revocation.
     records: Vec<Record>,
     revocation: bool,
     pub now: u64,
     head_stamp: i64,
 }
 
-/// What an access came to.
+/// The outcome of an access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
     Hit,
@@ -162,7 +162,7 @@ impl Naive {
         self.ledger.iter().filter(|block| self.account[block.owner] == account).count()
     }
 
-    /// The tenant joins the commons, whose manager gives up what was used last.
+    /// Lets the tenant join the commons, whose manager gives up the most recently used page.
     pub fn join_commons(&mut self, tenant: usize) {
         let commons = self.stats.len();
         self.account[tenant] = commons;
@@ -185,8 +185,8 @@ impl Naive {
         }
     }
 
-    /// The tenant's blocks stay, without claims, and without a manager but that of the commons. Accesses of
-    /// it that were under way may still come.
+    /// Closes the tenant. Its blocks stay, without placeholders that point to them, and without a manager
+    /// other than that of the commons. Accesses of the tenant that were under way may still come.
     pub fn close(&mut self, tenant: usize) {
         self.closed[tenant] = true;
         self.set_floor(tenant, 0);
@@ -201,7 +201,7 @@ impl Naive {
         self.end_if_empty(tenant);
     }
 
-    /// The account of a closed tenant without blocks is as a new one.
+    /// Resets the account of a closed tenant without blocks to the state of a new one.
     fn end_if_empty(&mut self, tenant: usize) {
         let is_empty = self.ledger.iter().all(|block| block.owner != tenant);
         if self.closed[tenant] && is_empty && self.account[tenant] == tenant {
@@ -227,7 +227,7 @@ impl Naive {
         outcome
     }
 
-    /// The page comes in ahead of its first access, unless it is there.
+    /// Brings in the page ahead of its first access, unless it is resident.
     pub fn bring_ahead(&mut self, tenant: usize, page: u64) -> Outcome {
         if self.position(page).is_some() {
             return Outcome::Hit;
@@ -275,11 +275,11 @@ impl Naive {
             let owner = self.ledger[at].owner;
             if self.pinned.contains(&holder) {
                 self.reference(at, owner);
-                // The page that was just looked up is about to be referenced.
+                // The page that is missed is about to be referenced.
                 self.vindicated.remove(&page);
             } else {
                 if ahead {
-                    // Only a process's own miss shows a mistake.
+                    // Only a miss of a process shows a mistake.
                     self.drop_placeholder_to(holder);
                     self.inherited.remove(&page);
                 } else {
@@ -314,7 +314,7 @@ impl Naive {
         self.ledger.len() + self.lent < self.frames
     }
 
-    /// The page that would make room for the tenant's next one goes, and the driver has its frame.
+    /// Evicts the page that would make room for the tenant's next one, and lends its frame to the driver.
     pub fn evict_next(&mut self, tenant: usize) -> Option<u64> {
         if self.has_free() || self.caps[self.account[tenant]] < self.frames {
             return None;
@@ -339,7 +339,7 @@ impl Naive {
         self.end_if_empty(block.owner);
     }
 
-    /// The block that goes when the ledger names `candidate`, after the bookkeeping.
+    /// The victim if the ledger names `candidate`. Swaps and placeholders are updated.
     fn decide(&mut self, owner: usize, candidate: u64) -> u64 {
         let mut victim = candidate;
         let account = self.account[owner];
@@ -434,7 +434,7 @@ impl Naive {
         self.end_if_empty(block.owner);
     }
 
-    /// The identity of `page`, which is absent, ends.
+    /// Ends the identity of `page`, which is absent.
     pub fn forget(&mut self, page: u64) {
         self.vindicated.remove(&page);
         self.inherited.remove(&page);
@@ -449,7 +449,7 @@ impl Naive {
         self.ledger.insert(0, block);
     }
 
-    /// Takes blocks from a tenant above its cap; returns them.
+    /// Sets the tenant's cap, and evicts its pages above the cap. Returns them.
     pub fn set_cap(&mut self, tenant: usize, cap: usize) -> Vec<u64> {
         if cap != self.caps[self.account[tenant]] {
             self.leave_commons(tenant);
@@ -530,7 +530,7 @@ impl Naive {
 
     // ---- revocation
 
-    /// A block of the account was referenced or loaded.
+    /// Counts a reference or load of a block of the account.
     fn serve(&mut self, account: usize) {
         self.records[account].serve();
     }
@@ -578,7 +578,8 @@ impl Naive {
         }
     }
 
-    /// The ledger read through shadows: for each block the absent page with a claim on it, or its own.
+    /// The shadow ledger: for each block of the ledger the absent page whose placeholder points to it or,
+    /// without one, the block's own page.
     pub fn shadow(&self) -> Vec<u64> {
         let claim = |page| self.placeholders.iter().find(|(_, to)| *to == page).map(|(absent, _)| *absent);
         self.ledger.iter().map(|block| claim(block.page).unwrap_or(block.page)).collect()

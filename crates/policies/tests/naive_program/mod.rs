@@ -1,23 +1,24 @@
-//! The obvious interpreter: it reads the text of a program word by word, and does what the reference of the
+//! A naive interpreter. It reads the text of a program word by word, and does what the reference of the
 //! language says of each instruction. Slots are maps by name, queues are vectors.
 //!
-//! It does not know `request` and `release`, which only privileged programs have.
+//! It does not have `request` and `release`, which only privileged programs use.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use bufpool_policies::{FrameId, Incident, Look, PageId, SplitMix64, Wish};
 
-/// Wishes that may wait at a time.
+/// The most wishes that wait to be taken; later ones are dropped.
 const WISHES_MAX: usize = 64;
 
-/// What a slot holds.
+/// The value of a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Value {
     Int(i64),
     Page(Option<FrameId>),
 }
 
-/// An event: its parameter, its instructions as words, and the instructions that labels stand before.
+/// An event: its parameter, the words of its instructions, and for each label the index of the instruction
+/// behind it.
 #[derive(Clone, Default)]
 struct Event {
     parameter: Option<String>,
@@ -26,7 +27,8 @@ struct Event {
 }
 
 impl Event {
-    /// Whether a jump from this place or from behind it leads here: then a `loop` stands here.
+    /// Whether a jump from this instruction or a later one leads to it. Then the assembler puts a `loop`
+    /// before it.
     fn is_loop(&self, at: usize) -> bool {
         self.instructions[at..].iter().any(|words| {
             let is_jump = matches!(words[0].as_str(), "jmp" | "jz" | "jnz");
@@ -35,18 +37,18 @@ impl Event {
     }
 }
 
-/// What is known of a resident page.
+/// The state of a resident page.
 struct Resident {
     page: PageId,
     meta: i64,
     is_referenced: bool,
 }
 
-/// What an event is about.
+/// The arguments of an event.
 #[derive(Clone, Copy, Default)]
 pub struct About {
     pub parameter: Option<FrameId>,
-    /// A page of the file in which `find` looks.
+    /// A page of the file in which `find` searches.
     pub page: Option<PageId>,
     pub missing: Option<PageId>,
     pub candidate: Option<PageId>,
@@ -54,7 +56,7 @@ pub struct About {
     pub tenant: Option<u32>,
 }
 
-/// A program and what it keeps between events.
+/// A program, and its state between events.
 pub struct Naive {
     events: BTreeMap<String, Event>,
     slots: BTreeMap<String, Value>,
@@ -65,11 +67,11 @@ pub struct Naive {
     random: SplitMix64,
     now: u64,
     pub wishes: VecDeque<Wish>,
-    /// Fuel spent by the event that runs.
+    /// Steps that the current event has taken.
     pub spent: u64,
 }
 
-/// A run of an event, and of those it calls.
+/// A run of an event, and of the events that it calls.
 struct Run<'a> {
     about: About,
     fuel: u64,
@@ -77,7 +79,8 @@ struct Run<'a> {
 }
 
 impl Naive {
-    /// The program whose text this is, as a program prints it: an instruction a line.
+    /// The program of a text as [`Program::to_text`](bufpool_policies::program::Program::to_text) makes it:
+    /// an instruction a line.
     pub fn new(text: &str, ghosts_max: usize, random: SplitMix64) -> Self {
         let mut naive = Self {
             events: BTreeMap::new(),
@@ -122,7 +125,7 @@ impl Naive {
         naive
     }
 
-    /// A page comes in, which is an access.
+    /// Brings in a page, which counts as an access.
     pub fn enter(&mut self, frame: FrameId, page: PageId) {
         self.now += 1;
         self.pages.insert(frame, Resident { page, meta: 0, is_referenced: false });
@@ -133,7 +136,7 @@ impl Naive {
         self.pages.get_mut(&frame).unwrap().is_referenced = true;
     }
 
-    /// The page in the frame leaves.
+    /// Removes the page in the frame.
     pub fn leave(&mut self, frame: FrameId) {
         self.unlink(frame);
         self.pages.remove(&frame);
@@ -141,7 +144,7 @@ impl Naive {
         slots.for_each(|slot| *slot = Value::Page(None));
     }
 
-    /// Runs an event, if the program has it.
+    /// Runs an event, if the program has it. Returns the page that it gives.
     pub fn run(
         &mut self,
         event: &str,
@@ -214,7 +217,7 @@ impl Naive {
         }
     }
 
-    /// An instruction behind which the next one follows.
+    /// An instruction that is no jump, call or return.
     fn straight(
         &mut self,
         run: &mut Run<'_>,
@@ -277,7 +280,7 @@ impl Naive {
         Ok(())
     }
 
-    /// The int that an instruction gives which is about pages, queues and events.
+    /// The int of an instruction about pages, queues, ghosts or the event; `None` for other instructions.
     fn told(
         &mut self,
         run: &mut Run<'_>,
@@ -323,7 +326,7 @@ impl Naive {
         })
     }
 
-    /// The int that an instruction gives which is about ints.
+    /// The int of an instruction about ints.
     fn computed(
         &self,
         locals: &BTreeMap<String, Value>,

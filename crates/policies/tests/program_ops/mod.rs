@@ -1,6 +1,6 @@
-//! Programs that are valid by construction, and what happens to a directory whose tenants they manage.
+//! Programs that are valid by construction, and operations on a directory with a tenant that they manage.
 //!
-//! The random tests and the fuzz targets draw from this one definition.
+//! The random tests and the fuzz targets share this file.
 #![allow(dead_code, reason = "the tests and the fuzz targets use a part each")]
 
 use std::collections::HashMap;
@@ -17,8 +17,7 @@ use bufpool_policies::{
 const PAGES: u64 = 24;
 
 /// The text of a valid program: two queues, a list of ghosts, a page, three ints, a constant, an event of its
-/// own, and bodies of random statements. Each statement leaves everything in order that the verifier looks
-/// at.
+/// own, and bodies of random statements. The verifier accepts each statement in any order.
 pub fn program(u: &mut Unstructured<'_>) -> Result<String> {
     let mut text =
         "policy random {\n queue q, r\n ghost g\n page h\n int a = 3\n int b\n int n\n const k = 2\n"
@@ -66,7 +65,7 @@ fn statement(
         "add", "sub", "mul", "div", "rem", "min", "max", "and", "or", "xor", "shl", "shr", "lt", "le", "eq",
         "ne",
     ])?;
-    // What is done to a page that is there.
+    // An instruction about a page that is not nil.
     let on = |u: &mut Unstructured<'_>, page: &str| -> Result<String> {
         Ok(match u.int_in_range(0..=13)? {
             0 => format!("enqh {queue}, {page}"),
@@ -91,7 +90,7 @@ fn statement(
         (2, _) => format!("len {x}, {queue} ; trim g, {y} ; now b ; rand n"),
         (3, Some(page)) => on(u, page)?,
         (4, Some(page)) if !matches!(event, "own" | "access") => format!("call own, {page}"),
-        // A walk over a queue; it may move what it walks over, and so never end.
+        // A walk over a queue. It may move the pages that it visits, and so never end.
         (5, _) if event != "access" => {
             let (start, step) = *u.choose(&[("peekh", "next"), ("peekt", "prev"), ("deqh", "next")])?;
             let act = on(u, "v")?;
@@ -105,7 +104,7 @@ fn statement(
                 "{end} v, {queue} ; isnil t, v ; jnz t, L{label}\n pinned t, v ; jnz t, L{label}\n ret v\n L{label}: ldc t, 0"
             )
         }
-        // Perhaps a page that cannot be taken.
+        // An answer that may be a page that cannot be taken.
         (7, _) if event == "replace" => {
             format!("isnil t, h ; jnz t, L{label} ; jz {y}, L{label}\n ret h\n L{label}: ldc t, 1")
         }
@@ -113,7 +112,7 @@ fn statement(
             let act = on(u, "v")?;
             format!("find v, {y} ; isnil t, v ; jnz t, L{label}\n {act}\n L{label}: ldc t, 2")
         }
-        // A test and a jump by it, to which another jump may lead, and its result behind both.
+        // A test and a conditional jump, to which another jump may lead, and a use of the result behind both.
         (9, _) => {
             let (test, jump) = (*u.choose(&["lt", "le", "eq", "ne"])?, *u.choose(&["jz", "jnz"])?);
             format!(
@@ -122,7 +121,7 @@ fn statement(
                 u.int_in_range(0..=1)?
             )
         }
-        // A loop that ends by a test, and another jump to the jump by it.
+        // A loop that ends by a test, and another jump to the conditional jump.
         (10, _) if event != "access" => {
             format!(
                 "ldc t, 5 ; ldc s, 1\n L{label}: sub t, t, s ; lt i, {y}, t\n M{label}: jnz i, L{label}\n \
@@ -138,7 +137,7 @@ fn statement(
     Ok(())
 }
 
-/// What happens to the directory.
+/// An operation on the directory.
 #[derive(Clone, Debug)]
 pub enum Op {
     Access {
@@ -153,7 +152,7 @@ pub enum Op {
         tenant: bool,
         page: u8,
     },
-    /// Frames from the first one on that are busy.
+    /// From here on `frames` frames from `first` on are busy.
     Busy {
         first: u8,
         frames: u8,
@@ -167,7 +166,7 @@ pub enum Op {
     Reload,
 }
 
-/// Mostly accesses, and mostly of the tenant with the program.
+/// A random operation: mostly an access, and mostly of the tenant with the program.
 fn op(u: &mut Unstructured<'_>) -> Result<Op> {
     let (kind, page) = (u.arbitrary::<u8>()?, u.arbitrary::<u8>()?);
     Ok(match kind {
@@ -181,7 +180,7 @@ fn op(u: &mut Unstructured<'_>) -> Result<Op> {
     })
 }
 
-/// Frames of a range are busy.
+/// Claims of a driver in which a range of frames is busy: the first, and how many.
 #[derive(Clone, Copy)]
 struct Busy(u32, u32);
 
@@ -227,13 +226,13 @@ impl World {
     fn load(&mut self) {
         let pool_frames = self.directory.frames();
         let options = ProgramOptions { pool_frames, seed: 7, tenant: self.managed, fuel_steps: Some(300) };
-        // A privileged program is no tenant's manager.
+        // A privileged program is refused as the manager of a tenant.
         if let Ok(manager) = ProgramManager::new(&self.program, options) {
             self.directory.set_manager(self.managed, Box::new(manager), false).unwrap();
         }
     }
 
-    /// Does it, takes the wishes, and checks that nothing contradicts itself.
+    /// Does the operation, takes all wishes, and checks the invariants.
     pub fn apply(&mut self, op: &Op) {
         match *op {
             Op::Access { tenant, page } => self.access(tenant, page, false),
@@ -304,7 +303,8 @@ pub fn run(program: &Program, frames: u32, operations: &[Op]) -> World {
     world
 }
 
-/// A generated program and a workload from a fuzzer's input; what became of them.
+/// Generates a program and operations from a fuzzer's input, and runs them. Returns the directory after the
+/// last one.
 pub fn run_generated(bytes: &[u8]) -> Result<World> {
     let mut u = Unstructured::new(bytes);
     let frames = u.int_in_range(1..=30)?;
@@ -321,7 +321,7 @@ pub fn run_generated(bytes: &[u8]) -> Result<World> {
     Ok(world)
 }
 
-/// Any bytes as a program, as text and as code; what is let through runs.
+/// Reads any bytes as a program, as text and in binary form. Programs that are accepted are run.
 pub fn run_bytes(bytes: &[u8]) {
     let workload = || (0..200_u8).map(|at| Op::Access { tenant: at % 3 > 0, page: at.wrapping_mul(7) });
     let operations: Vec<_> = workload().collect();

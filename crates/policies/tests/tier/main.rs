@@ -1,8 +1,10 @@
 //! Lower caches against naive ones, and what follows from their rules for clients above them.
 //!
-//! Goal: every scheme does what its rules say, whatever its driver calls; demotions make two LRU caches one.
-//! Method: random calls, and random reads of several LRU clients, after each of which results, contents and
-//! invariants are compared.
+//! Goal: every scheme does what its rules say, whatever its driver calls. With demotions two LRU caches act
+//! as one.
+//!
+//! Method: random calls, and random reads of several LRU clients. After each of them results and contents are
+//! compared, and invariants are checked.
 
 mod naive;
 
@@ -28,7 +30,7 @@ const KINDS: [TierKind; 10] = [
     TierKind::Inclusive,
 ];
 
-/// A tier beside its naive twin; every call is compared.
+/// A tier and its naive twin, which get the same calls. Every result is compared.
 struct Twins {
     order: Box<dyn TierOrder>,
     naive: NaiveTier,
@@ -125,7 +127,8 @@ impl Twins {
         self.naive.reset_ratios();
     }
 
-    /// Contents are the twin's, in its order; pages that stay keep their slots.
+    /// Checks that the contents are those of the twin, in its order, and that pages that stay keep their
+    /// slots.
     fn check(&mut self) {
         self.order.check_invariants();
         let mut pages = Vec::new();
@@ -198,7 +201,7 @@ proptest! {
     }
 }
 
-/// From 1,023 pages on all segments of EXP have a size, and capacities cross that limit.
+/// From 1,023 pages on every segment of ADAPT-EXP has room. The capacities lie on both sides of that limit.
 #[test]
 fn large_exponential_segments_have_the_naive_results() {
     let mut random = SplitMix64::new(SEED);
@@ -231,7 +234,7 @@ impl Client {
         Self { pages: Vec::new(), frames }
     }
 
-    /// Whether it is a hit; a page that it misses does not come in.
+    /// Accesses a page. Returns whether it is a hit; a page that misses does not come in.
     fn hit(&mut self, page: PageId) -> bool {
         let Some(at) = self.pages.iter().position(|other| *other == page) else { return false };
         self.pages.remove(at);
@@ -244,7 +247,7 @@ impl Client {
     }
 }
 
-/// What a run of clients found.
+/// The counts of a run of clients.
 #[derive(Default, PartialEq, Eq, Debug)]
 struct Counts {
     accesses: u64,
@@ -256,7 +259,7 @@ struct Counts {
     aborted: u64,
 }
 
-/// An access of a client, as the paper's simulator does it: the client ejects and demotes before it reads.
+/// An access of a client, as in the paper's simulator: the client ejects and demotes a page before it reads.
 /// Returns whether either cache had the page.
 fn access(client: &mut Client, twins: &mut Twins, page: PageId, counts: &mut Counts) -> bool {
     counts.accesses += 1;
@@ -283,7 +286,8 @@ fn access(client: &mut Client, twins: &mut Twins, page: PageId, counts: &mut Cou
     found.is_some()
 }
 
-/// Several clients over one tier, some pages read by all: sums hold, and under PROMOTE no page is twice.
+/// Several clients above one tier, with some pages that all read. Counts add up, and under PROMOTE no page is
+/// both in a single client and in the tier.
 #[test]
 fn clients_find_what_the_naive_tier_finds() {
     let mut random = SplitMix64::new(SEED);
@@ -301,7 +305,7 @@ fn clients_find_what_the_naive_tier_finds() {
             }
             assert_eq!(counts.hits + counts.tier_hits + counts.source_reads, counts.accesses, "{kind}");
             assert_eq!(counts.demotions, if kind.demotes() { counts.ejections } else { 0 }, "{kind}");
-            // Neither has a part of some size that pages come into.
+            // In these two the segment that pages enter has no room.
             let keeps_nothing = [TierKind::Slru { protected_percent: 100 }, TierKind::AdaptExp];
             assert_eq!(counts.tier_hits == 0, keeps_nothing.contains(&kind), "{kind}");
             if kind == TierKind::Promote && clients == 1 {
@@ -320,8 +324,9 @@ fn is_hit_of_one_lru(cache: &mut Client, page: PageId) -> bool {
     is_hit
 }
 
-/// DEMOTE below one LRU client of N frames hits exactly when one LRU cache of N + M - 1 does, from the first
-/// access on; and once it is full, no more pages are in both caches than before.
+/// An LRU client of N frames above DEMOTE with M frames hits, in either cache, exactly when one LRU cache of
+/// N + M - 1 frames does, from the first access on. Once the tier is full, the number of pages in both caches
+/// never grows.
 fn equals_one_lru(client_frames: usize, frames: u32, pages: impl Iterator<Item = u64>) {
     let mut twins = Twins::new(TierKind::Demote, frames, 0);
     let mut client = Client::new(client_frames);
@@ -364,8 +369,8 @@ proptest! {
     }
 }
 
-/// What NONE-LRU has depends on what is read alone: another client above it that ejects other pages, and a
-/// client that demotes what it ejects, make no difference and one.
+/// The contents of NONE-LRU depend only on what is read from it: they are the pages that were read last,
+/// whatever the client ejects.
 #[test]
 fn contents_of_none_lru_do_not_depend_on_ejections() {
     let mut random = SplitMix64::new(SEED);
@@ -385,8 +390,8 @@ fn contents_of_none_lru_do_not_depend_on_ejections() {
     }
 }
 
-/// The client's share of the frames is where the probability begins and its largest value; hints that the
-/// client's pages live longer or less long move it.
+/// The client's share of the frames is the first and the greatest value of the probability. Reports that
+/// pages live shorter or longer in the client lower or raise it.
 #[test]
 fn promote_passes_up_less_to_a_client_whose_pages_are_short_lived() {
     use bufpool_policies::tier::PromoteTier;

@@ -1,9 +1,10 @@
-//! Lower caches as vectors that are searched, written from the rules alone. Index 0 goes next.
+//! Naive lower caches: vectors and linear searches, written from the rules alone. Index 0 is ejected next.
 
 use bufpool_policies::tier::TierKind;
 use bufpool_policies::{PageId, SplitMix64};
 
-/// What became of a page: whether it was there, whether it is there now, and what left for it.
+/// The outcome of a call: whether the tier had the page, whether it has it now, and which page it ejected for
+/// it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Outcome {
     pub was_there: bool,
@@ -14,7 +15,7 @@ pub struct Outcome {
 pub struct NaiveTier {
     pub kind: TierKind,
     capacity: usize,
-    /// Segments, of which each has its own vector: one, two for SLRU, ten for ADAPT.
+    /// The pages of each segment. There is one segment; SLRU has two, ADAPT ten.
     segments: Vec<Vec<PageId>>,
     ghosts: [Vec<PageId>; 2],
     hits: [u64; 2],
@@ -103,8 +104,8 @@ impl NaiveTier {
         }
     }
 
-    /// A page goes to the tail of a segment; what overflows goes down, and out of the lowest. Returns all
-    /// that went out, the page itself perhaps.
+    /// Puts a page at the tail of a segment. Pages that overflow a segment move to the one below, and those
+    /// that overflow the lowest are ejected. Returns the pages ejected, which may be the page itself.
     fn push(&mut self, segment: usize, page: PageId) -> Vec<PageId> {
         self.segments[segment].push(page);
         let mut out = Vec::new();
@@ -120,7 +121,7 @@ impl NaiveTier {
         out
     }
 
-    /// The page is used while it is there.
+    /// Uses a page that the tier has.
     fn use_again(&mut self, page: PageId, is_read: bool) {
         if self.kind == TierKind::Demote && is_read {
             self.remove(page);
@@ -134,7 +135,7 @@ impl NaiveTier {
         }
     }
 
-    /// The page comes in, as it was not there.
+    /// Brings in a page that the tier does not have.
     fn enter(&mut self, page: PageId, list: usize) -> Outcome {
         let out = match self.kind {
             TierKind::AdaptUni | TierKind::AdaptExp => {
@@ -162,7 +163,7 @@ impl NaiveTier {
         Outcome { was_there: false, is_there, ejected }
     }
 
-    /// A READ: what became of the page if it was there.
+    /// A READ. Returns its outcome if the tier has the page.
     pub fn read(&mut self, page: PageId) -> Option<Outcome> {
         for list in [DEMOTED, READ] {
             if take_out(&mut self.ghosts[list], page) {
@@ -224,7 +225,7 @@ impl NaiveTier {
         was_there
     }
 
-    /// Changes the capacity, and returns what leaves.
+    /// Changes the capacity. Returns the pages that are ejected.
     pub fn resize(&mut self, capacity: u32) -> Vec<PageId> {
         self.capacity = capacity as usize;
         let share = client_share(self.client_frames, capacity);

@@ -1,5 +1,5 @@
-//! The external sort that discloses its reads: the input, and of each merge the pages of all runs in the
-//! order in which the merge needs them.
+//! The external sort that discloses its reads: those of the input and, for each merge, those of the pages of
+//! all runs, in the order in which the merge needs them.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};

@@ -15,7 +15,7 @@ pub struct Arc {
     t2: Vec<FrameId>,
     b1: Vec<PageId>,
     b2: Vec<PageId>,
-    /// The lengths of B1 and B2 when the last victim was asked for, and for which page.
+    /// The page for which a victim was asked for last, and the lengths of B1 and B2 then.
     seen: Option<(PageId, f64, f64)>,
 }
 

@@ -1,4 +1,4 @@
-//! CLOCK-Pro. The ring is a vector that begins at the hot hand, so that pages come in at its end.
+//! CLOCK-Pro. The ring is a vector that begins at the hot hand. Pages come in at its end.
 
 use bufpool_policies::{
     FrameId, PageId,

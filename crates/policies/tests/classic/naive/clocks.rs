@@ -1,4 +1,4 @@
-//! Policies with a hand and one bit a page.
+//! Policies with one bit for each page: CLOCK, SIEVE and FIFO2.
 
 use bufpool_policies::{
     FrameId, PageId,
@@ -7,7 +7,7 @@ use bufpool_policies::{
 
 use super::{Busy, nothing_to_report, take};
 
-/// CLOCK. The hand is at the front; passing a page sends it to the back.
+/// CLOCK. The hand is at the front. A page that the hand passes goes to the back.
 #[derive(Default)]
 pub struct Clock {
     ring: Vec<(FrameId, bool)>,
@@ -45,7 +45,7 @@ impl OneLevel for Clock {
     }
 }
 
-/// SIEVE. The hand is an index, at the end when it is about to start again.
+/// SIEVE. The hand is an index; the queue's length means that it starts again at the front.
 #[derive(Default)]
 pub struct Sieve {
     queue: Vec<(FrameId, bool)>,
@@ -61,7 +61,7 @@ impl OneLevel for Sieve {
         self.queue.iter_mut().filter(|(f, _)| *f == frame).for_each(|(_, visited)| *visited = true);
     }
 
-    /// A hand at the end starts again at the front, and does not wait for the page that comes in.
+    /// A hand at the end starts again at the front, and does not come to the page that comes in.
     fn insert(&mut self, frame: FrameId, _page: PageId) {
         if self.hand == self.queue.len() {
             self.hand = 0;
@@ -93,7 +93,7 @@ impl OneLevel for Sieve {
     }
 }
 
-/// FIFO2. Both queues have their heads in front; each page with its bit.
+/// FIFO2. Both queues have their heads in front. Each page has its bit.
 #[derive(Default)]
 pub struct Fifo2 {
     active: Vec<(FrameId, bool)>,

@@ -1,7 +1,6 @@
-//! The policies once more, as plainly as possible: vectors, linear searches, nothing kept that can be
-//! counted.
+//! Naive twins of the policies: vectors, linear searches, and no counter that can be computed instead.
 //!
-//! Frames stand in vectors from cold to hot. Nothing here is shared with the policies but the trait.
+//! Frames stand in vectors from cold to hot. Twins share nothing with the policies except the trait.
 
 mod adaptive;
 mod clock_pro;
@@ -21,13 +20,13 @@ pub use w_tinylfu::{LibCacheSimWTinyLfu, WTinyLfu};
 
 use bufpool_policies::FrameId;
 
-/// Removes the first item that `is` true of.
+/// Removes the first item for which `is` holds.
 fn take<T>(items: &mut Vec<T>, is: impl Fn(&T) -> bool) -> Option<T> {
     let at = items.iter().position(is)?;
     Some(items.remove(at))
 }
 
-/// Forgets the oldest items until there are at most `max`.
+/// Removes the oldest items until there are at most `max`.
 fn keep_newest<T>(items: &mut Vec<T>, max: usize) {
     items.drain(..items.len().saturating_sub(max));
 }
@@ -36,7 +35,7 @@ fn percent(percent: u32, capacity: u32) -> usize {
     (percent * capacity / 100) as usize
 }
 
-/// The events a twin of a policy that has no use for them leaves out.
+/// The methods of the trait that twins do not need.
 macro_rules! nothing_to_report {
     ($name:literal) => {
         fn name(&self) -> &'static str {

@@ -7,7 +7,7 @@ use bufpool_policies::{
 
 use super::{Busy, nothing_to_report, take};
 
-/// LRU, MRU and FIFO: one order, two ends, references that count or not.
+/// LRU, MRU and FIFO: an order of frames by last reference or by arrival, of which either end is evicted.
 pub struct Ordered {
     frames: Vec<FrameId>,
     references_count: bool,
@@ -57,11 +57,11 @@ impl OneLevel for Ordered {
     }
 }
 
-/// LFU: the lowest count, and among equals the one that has had it longest.
+/// LFU: evicts the frame with the fewest references, among equals that whose last reference is longest ago.
 #[derive(Default)]
 pub struct Lfu {
     now: u64,
-    /// Frame, references, when the last one was.
+    /// Each frame, its number of references, and the time of the last one.
     frames: Vec<(FrameId, u64, u64)>,
 }
 
@@ -94,7 +94,7 @@ impl OneLevel for Lfu {
     }
 }
 
-/// OPT: the farthest next use.
+/// OPT: evicts the frame with the farthest next use.
 pub struct Opt {
     next_uses: Box<dyn Iterator<Item = u64> + Send>,
     frames: Vec<(FrameId, u64)>,

@@ -107,7 +107,8 @@ impl S3Fifo {
         None
     }
 
-    /// Rounds over the main queue as it is at their start; four of them leave no reference.
+    /// Each round visits the main queue as it is at the start of the round. After three rounds no page has a
+    /// reference left, so four are enough.
     fn victim_in_main(&mut self, busy: Busy<'_>) -> Option<FrameId> {
         for _ in 0..4 {
             for (frame, references) in self.main.clone() {

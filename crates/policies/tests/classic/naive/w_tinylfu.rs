@@ -97,7 +97,8 @@ impl OneLevel for WTinyLfu {
     }
 }
 
-/// By the rules of libCacheSim; as plainly as that program has them, but for pages given up.
+/// W-TinyLFU by the rules of libCacheSim, as that program has them, except for the list of pages that were
+/// given up.
 pub struct LibCacheSimWTinyLfu {
     capacity: u32,
     window: Frames,
