@@ -93,8 +93,8 @@ fn turn_over(pool: &Pool, file: &File, expected: u64) {
     (0..PAGES / 10).for_each(|run| read_run(pool, file, 10 * run..10 * run + 10, expected));
 }
 
-/// Reads neighbouring pages at once, for which the tier is not asked. A page that was dirty may still be being
-/// written before it leaves, and is then read by itself.
+/// Reads neighbouring pages at once, for which the tier is not asked. A page that was dirty may not have been
+/// written and left yet; it is read by itself.
 fn read_run(pool: &Pool, file: &File, numbers: Range<u64>, expected: u64) {
     let pages: Vec<_> = numbers.clone().map(|number| file.page(number)).collect();
     let mut refused = Vec::new();

@@ -5,8 +5,8 @@
 //! frames under one hold of the policy lock, neighbours become one transfer of up to
 //! [`RUN_BYTES`](crate::io::run::RUN_BYTES), and while these are in flight the next few get their frames and
 //! those that have arrived are published; so the device has work from the first pages of a list to its last.
-//! Then the call waits for pages that were on their way before it, brought by read-ahead, hints or prefetches.
-//! At the end, what was refused at first is tried once more.
+//! Then the call waits for pages that read-ahead, hints or prefetches were bringing in before it. At the end,
+//! what was refused at first is tried once more.
 //!
 //! **Why this cannot deadlock.** A call that holds a latch, or the right to load a page, waits for nothing
 //! but the device: not for latches, not for frames, and not for loads of other threads, which may wait for
