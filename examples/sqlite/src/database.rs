@@ -309,7 +309,7 @@ fn open_file(path: &Path, flags: i32, mode_of: Option<&Path>) -> Result<(File, b
     if let Some(mode) = mode
         && file.metadata().is_ok_and(|metadata| metadata.len() == 0 && metadata.mode() & 0o777 != mode)
     {
-        // The process's umask may have removed some. A failure to set them is ignored, as by SQLite's own VFS.
+        // The process's umask may have removed some. A failure to set them is ignored.
         let _ = file.set_permissions(Permissions::from_mode(mode));
     }
     Ok((file, read_only))
