@@ -27,8 +27,8 @@
 //! # What cannot be seen
 //!
 //! A method call names no import: `pool.shared.evict()` is an import neither from the file of the type nor
-//! from the file of the method. Rule 3 makes up for that: a method lies in the room of its type, so a room
-//! that may not import the type cannot name it.
+//! from the file of the method. Rule 3 makes up for a part of that: a method lies in the room of its type,
+//! so an import of the type stands for its methods, too.
 //!
 //! A name that only a macro defines counts as defined in the file of the module in its path.
 #![forbid(unsafe_code)]
