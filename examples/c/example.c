@@ -1,4 +1,4 @@
-// What a storage engine in C does with bufpool. Prints what it does, and "all checks passed".
+// What a storage engine in C does with bufpool. Prints "all checks passed", or the check that failed.
 //
 //   cargo build --release -p bufpool-capi
 //   cc -Icrates/capi/include examples/c/example.c target/release/libbufpool_c.a -lpthread -ldl -lm -o example
