@@ -60,8 +60,8 @@ fn number_in(page: &OwnedReadGuard) -> u64 {
     u64::from_le_bytes(page[..8].try_into().expect("8 bytes"))
 }
 
-/// What a task does. The guard moves with it from thread to thread, and is gone before anything else is
-/// awaited.
+/// What a task does. A guard may move with its task from thread to thread. Here each guard is dropped before
+/// the task awaits anything else.
 async fn change(tenant: Tenant, file: File, number: u64) -> bufpool::Result<()> {
     let before = number_in(&tenant.read_async(file.page(number)).await?);
     let mut page = tenant.write_async(file.page(number)).await?;
@@ -104,8 +104,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Ok::<_, Box<dyn std::error::Error>>(())
     })?;
 
-    // A future that is dropped gives up interest; the read ends by itself, and the page is there for whoever
-    // comes next.
+    // A future that is dropped does not wait any more. Its read goes on, and the next access finds the page
+    // in memory or on its way in.
     file.flush()?;
     file.discard(0..PAGES)?;
     {

@@ -21,7 +21,8 @@ const FRAMES: u32 = 400;
 fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     let mut lru_misses = 0;
-    // AMP gives its patterns names, and is one line. Without the line the default manager decides.
+    // The first run has no manager, so LRU decides. The second has AMP, whose report names the pattern of
+    // each stream. A pool on which `manager` is not called has the manager `auto`.
     for manager in [None, Some(ManagerKind::Amp)] {
         // Deterministic mode, so that the numbers above are the ones you get.
         let pool = PoolOptions::new().frames(FRAMES).deterministic(1).manager(manager).open()?;
@@ -55,8 +56,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The query. It goes through the parts again and again, looks customers up in no order, and reads the log
-/// once.
+/// The query. It reads all parts again and again, looks customers up in random order, and reads the log once.
 fn run(pool: &Pool, session: &Tenant, folder: &std::path::Path) -> Result<()> {
     let file = |name: &str, pages| {
         let file = pool.open_file(folder.join(name), FileOptions::new().create(true))?;
@@ -84,8 +84,8 @@ fn run(pool: &Pool, session: &Tenant, folder: &std::path::Path) -> Result<()> {
     Ok(())
 }
 
-/// The one place of the engine from which pages are fetched. Its own line would say nothing, so it has a
-/// name.
+/// The one place of the engine that fetches pages. All accesses have this call site, so it tells nothing
+/// apart; the site is named for the report.
 fn fetch(session: &Tenant, file: &File, number: u64) -> Result<()> {
     let page = session.at(site!("fetch")).read(file.page(number))?;
     std::hint::black_box(page[0]);

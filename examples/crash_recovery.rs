@@ -27,7 +27,7 @@ struct Record {
     value: u64,
 }
 
-/// The log. A real one is a file, and `durable` moves when that was synced.
+/// The log. A real one is a file, and `durable` grows when that file was synced.
 #[derive(Default)]
 struct Records {
     all: Vec<Record>,
@@ -57,7 +57,7 @@ impl Log {
     }
 }
 
-/// What the pool asks before it writes a page whose last change is not durable.
+/// What the pool asks before it writes a page: the page's last record must be durable.
 impl bufpool::engine::Log for Log {
     fn end(&self) -> u64 {
         self.0.lock().unwrap().all.len() as u64 + 1
@@ -75,7 +75,7 @@ impl bufpool::engine::Log for Log {
 
 fn main() -> Result<()> {
     let (device, log) = (SimDevice::new(7), Log::default());
-    // A page is written as a whole or not at all here; where it may be torn, an engine logs whole pages.
+    // Here a page is written as a whole or not at all. Where a page may be torn, an engine logs whole pages.
     device.set_sector_bytes(PAGE_BYTES);
     let (pool, file) = open(&device, &log)?;
     file.extend(PAGES)?;
@@ -132,7 +132,7 @@ fn open(device: &SimDevice, log: &Log) -> Result<(Pool, File)> {
     Ok((pool, file))
 }
 
-/// A page holds the number of its last record and a value.
+/// A page holds the log sequence number of its last record, and a value.
 fn apply(page: &mut WriteGuard<'_>, record: Record) {
     page[..8].copy_from_slice(&record.lsn.to_le_bytes());
     page[8..16].copy_from_slice(&record.value.to_le_bytes());

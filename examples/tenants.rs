@@ -18,14 +18,14 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let pool = PoolOptions::new().frames(128).threads_max(4).deterministic(1).open()?;
     let file = |name: &str, pages| file_of(&pool, &folder.path().join(name), pages);
 
-    // A tenant for a table: 20 frames that nobody else can take, for a small table that everything joins
-    // with.
+    // A tenant for a table: 20 frames that no other tenant can take, for a small table that every query
+    // joins with.
     let currencies = file("currencies", 20)?;
     let table = pool.tenant("currencies").floor_frames(20).open()?;
     scan(&table, &currencies, 2)?;
 
-    // A tenant for a query, which knows that it will come back to its 150 pages in the same order. It may
-    // fill 100 frames.
+    // A tenant for a query, which knows that it will read its 150 pages again in the same order. It may have
+    // 100 frames at most.
     let lineitem = file("lineitem", 150)?;
     let query = pool.tenant("report").cap_frames(100).open()?;
     query.set_policy(0, Policy::Mru)?;
@@ -33,8 +33,8 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     scan(&table, &currencies, 1)?;
     query.close()?;
 
-    // A tenant for each thread. Each has a manager of its own, so what one of them does to its pages is
-    // nobody else's business; tenants that ask for nothing have one manager in common.
+    // A tenant for each thread. Each asks for a manager of its own, so what one thread reads does not change
+    // which of another thread's pages go. Tenants that ask for nothing share one manager.
     let logs = [file("log 0", 100)?, file("log 1", 100)?];
     let worker = |name: &str| pool.tenant(name).manager(Some(ManagerKind::Auto)).open();
     let workers = [worker("worker 0")?, worker("worker 1")?];

@@ -1,4 +1,4 @@
-// What a storage engine in C does with bufpool. Prints what it does, and "all checks passed".
+// What a storage engine in C does with bufpool. Prints "all checks passed", or the check that failed.
 //
 //   cargo build --release -p bufpool-capi
 //   cc -Icrates/capi/include examples/c/example.c target/release/libbufpool_c.a -lpthread -ldl -lm -o example
@@ -35,7 +35,7 @@ struct reader {
   const bufpool_file *file;
 };
 
-// What pages are, for managers that learn of each class by itself.
+// A class of pages. The automatic manager learns about each class separately.
 enum { LEAF = 1 };
 
 // Threads share tenants and files; each has its own guards.
@@ -166,7 +166,7 @@ static void do_wrong(const bufpool_pool *pool, const bufpool_tenant *tenant, con
   CHECK(bufpool_file_open(pool, NULL, NULL, &none) == BUFPOOL_INVALID_ARGUMENT);
   CHECK(bufpool_latch(&guard, false, &guard) == BUFPOOL_INVALID_ARGUMENT);
 
-  // More than there can be, as when an error of another call, -1, is passed on as a length.
+  // Lengths larger than memory can be, as when -1, the error of another call, is passed on as a length.
   uint8_t byte = 0;
   const bufpool_page page = {.file = file, .number = 0};
   bufpool_hints *hints;
@@ -177,7 +177,7 @@ static void do_wrong(const bufpool_pool *pool, const bufpool_tenant *tenant, con
   bufpool_pool *other;
   CHECK(bufpool_pool_open(&options, &other) == BUFPOOL_PAGE_SIZE);
 
-  // A file of one pool is none of another's, whatever its number there.
+  // A tenant of one pool cannot use a file of another.
   options.page_bytes = 4096;
   OK(bufpool_pool_open(&options, &other));
   bufpool_tenant *stranger;

@@ -2,15 +2,17 @@
 # Runs SQLite's own test suite with its unix VFS and with that of the pool, and prints the failures that only
 # the pool's has; then SQLite's `speedtest1` with both. It takes Debian's source package, and about an hour.
 #
-# The pool's VFS runs twice. `kept` keeps other processes out and databases in the pool, and its pages have the
-# suite's default size; it leaves out tests whose other processes it would lock out for good. `shared` gives databases back between
-# transactions, so those can run, and its pages are four times as large.
+# The pool's VFS runs twice. `kept` keeps other processes out and databases in the pool, and its pages have
+# the suite's default size. It leaves out tests whose other processes it would lock out until the end.
+# `shared` lets other processes in between transactions, so those tests run, and its pages are four times as
+# large.
 #
 #   examples/sqlite/testsuite.sh [FOLDER [TEST...]]
 #
-# FOLDER, by default target/sqlite-testsuite, keeps source, build and logs; what is there is not made again. TESTs are
-# names of SQLite's test files, by default those of its permutation `veryquick` and crash*, ioerr*, walcrash*;
-# `speedtest1` alone runs no others. SPEEDTEST_SIZE, by default 100, is what speedtest1 calls its size.
+# FOLDER, by default target/sqlite-testsuite, keeps source, build and logs; what exists is not made again. So
+# remove FOLDER/log-kept and FOLDER/log-shared to run the tests with a changed VFS. TESTs are names of test
+# files of SQLite, by default those of its permutation `veryquick` and crash*, ioerr*, walcrash*. If the only
+# TEST is `speedtest1`, no test files run. SPEEDTEST_SIZE, by default 100, is the --size of speedtest1.
 # Needed: a C compiler, make, tclsh, tcl-dev, apt-get with Debian's archive, and cargo.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -52,9 +54,10 @@ int testsuite_init(const char *unused){
 C
 }
 
-# Two more changes to the test programs. Simulated crashes end the process right after writes that are to survive:
-# those are synced, because this VFS keeps writes in its process. And tests of several clients leave out those
-# in several processes, as they do for SQLite's VFS `unix-excl`, which keeps other processes out, too.
+# Two more changes to the test programs. Simulated crashes end the process right after writes that are to
+# survive; these are synced, because this VFS keeps writes in its process. And tests of several clients leave
+# out those in several processes, as they do for SQLite's VFS `unix-excl`, which keeps other processes out,
+# too.
 patch_source() {
   initialisation >>"$source/src/test_init.c"
   sed -i '/^static int writeDbFile/,/^}/ s/^  return rc;/  return rc ? rc : sqlite3OsSync(p->pRealFile, SQLITE_SYNC_NORMAL);/' \
@@ -76,7 +79,7 @@ TCL
   (cd "$folder/work" && "${as_user[@]}" "$build/testfixture" ../list.tcl) | sed -n 's/^FILE //p'
 }
 
-# The names of the failures in the test files, with one VFS: `unix`, `kept` or `shared`.
+# Runs the test files with one VFS, `unix`, `kept` or `shared`, and prints each failure: test file and name.
 run() {
   local vfs=$1 file work=$folder/work-$1 log=$folder/log-$1
   shift
@@ -127,7 +130,7 @@ mkdir -p "$build"
 [ -e "$build/testfixture" ] ||
   (cd "$build" && "$source/configure" >configure.log && make testfixture OPTS=-DSQLITE_EXTRA_INIT=testsuite_init >make.log 2>&1)
 cargo build --release -p bufpool-sqlite
-# Not over one that a running test has mapped.
+# The old file is removed first, because a running test may have mapped it.
 cp --remove-destination target/release/libbufpool_sqlite.so "$folder"
 chmod 755 "$folder"
 

@@ -1,18 +1,17 @@
 //! A B+-tree from fixed-size keys to fixed-size values, for any number of threads.
 //!
-//! Keys are compared as byte strings, so integers go in big-endian. The root is always page 0: when it
-//! splits, its contents move to a new page below it, and no page ever points to where a root used to be.
+//! Keys are compared as byte strings, so integers have to be stored big-endian. The root is always page 0:
+//! when it splits, its contents move to a new page below it. So the number of the root never changes.
 //!
-//! **Latches.** Every operation goes down from the root and latches a child before it lets go of the parent.
-//! Readers take shared latches. Writers do, too, down to the leaf, which they take exclusively; only a writer
-//! that finds its leaf full starts over with exclusive latches, and keeps those of the pages that a split
-//! could reach: from the lowest page with room downwards. Latches are thus always taken from top to bottom,
-//! and by nobody from bottom to top or from leaf to leaf while holding another, so there is no cycle to wait
-//! in.
+//! **Latches.** Every operation goes down from the root and latches a child before it releases the parent.
+//! Readers take shared latches. Writers take shared latches down to the leaf, which they latch exclusively. A
+//! writer that finds its leaf full starts over with exclusive latches, and keeps those of the pages that a
+//! split could reach: the lowest page with room, and the pages below it. No thread waits for a latch on a
+//! page above, or on the same level as, one that it holds. So no threads wait for each other in a circle.
 //!
-//! **Deletion is lazy.** A key leaves its leaf, but leaves are neither merged nor freed: an empty one waits
-//! for keys of its range. Pages therefore keep their meaning for ever, which lets a scan remember the next
-//! leaf without a latch.
+//! **Deletion is lazy.** A key leaves its leaf, but leaves are neither merged nor freed: an empty leaf stays
+//! for later keys of its range. So no page but the root ever changes its level or leaves the tree, and a scan
+//! may remember the number of the next leaf without a latch.
 
 mod batch;
 mod build;
@@ -37,8 +36,9 @@ type WriteNode<'t, const K: usize, const V: usize> = Node<WriteGuard<'t>, K, V>;
 
 /// A B+-tree with keys of `K` bytes and values of `V` bytes, each key once.
 ///
-/// The cost of an operation is one access for each level; of an insert that splits, about twice that and one
-/// creation for each page split. A thread holds latches on at most 2 × levels + 1 pages.
+/// An operation takes one access for each level; an insert or a removal in a tree of one level takes two. An
+/// insert that splits takes about twice as many accesses, and one creation for each page that is split. A
+/// thread holds latches on at most 2 × levels + 1 pages, except in [`get_many`](Self::get_many).
 pub struct BTree<const K: usize, const V: usize> {
     file: File,
     space: Space,
@@ -48,7 +48,8 @@ impl<const K: usize, const V: usize> BTree<K, V> {
     /// Makes an empty tree in an empty file.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if the file is not empty, or fewer than four keys and values fit on a page.
+    /// As the pool's; [`Error::Invalid`] if the file is not empty, or fewer than four keys and values fit on
+    /// a page.
     #[track_caller]
     pub fn create(file: File, tenant: &Tenant) -> Result<Self> {
         Self::build(file, tenant, [], 100)
@@ -57,7 +58,7 @@ impl<const K: usize, const V: usize> BTree<K, V> {
     /// Opens the tree in `file`.
     ///
     /// # Errors
-    /// [`Error::Format`] if there is no tree with these sizes of keys and values.
+    /// As the pool's; [`Error::Format`] if there is no tree with these sizes of keys and values.
     #[track_caller]
     pub fn open(file: File, tenant: &Tenant) -> Result<Self> {
         let tree = Self { file, space: Space::new() };
@@ -130,7 +131,7 @@ impl<const K: usize, const V: usize> BTree<K, V> {
             if root.is_leaf() {
                 return Ok(root);
             }
-            // The root split in between. It never becomes a leaf again.
+            // The root was split between the two latches. It never becomes a leaf again.
             drop(root);
             node = self.read(tenant, ROOT)?;
         }
@@ -222,7 +223,7 @@ enum Put<const V: usize> {
     Full,
 }
 
-/// Sets the value of `key` on its leaf, unless that takes room that is not there.
+/// Sets the value of `key` on its leaf, unless the key is new and the leaf is full.
 fn put<const K: usize, const V: usize>(
     leaf: &mut WriteNode<'_, K, V>,
     key: &[u8; K],
@@ -242,8 +243,9 @@ fn put<const K: usize, const V: usize>(
     }
 }
 
-/// Splits the full pages of `path`, from the top, and inserts `key` into the leaf at its end. Only the first
-/// page of the path may have room; it is the root if it has none. `fresh` holds the new pages.
+/// Splits the full pages of `path`, from the top, and inserts `key` into the leaf at its end. All pages of
+/// the path but the first are full. If the first one is full, too, it is the root. `fresh` holds the new
+/// pages.
 fn split_path<'t, const K: usize, const V: usize>(
     path: Vec<WriteNode<'t, K, V>>,
     fresh: Vec<(u64, WriteGuard<'t>)>,
@@ -258,7 +260,7 @@ fn split_path<'t, const K: usize, const V: usize>(
     let mut parent = path.next().expect("the path starts at the root or at a page with room");
     let mut node = if parent.is_full() { Some(grow(&mut parent, new_page())) } else { path.next() };
     while let Some(mut left) = node {
-        // Keys that arrive in order fill pages to the last place; others find both halves equally full.
+        // Where keys arrive in ascending order, the left page stays full; otherwise each half gets as many.
         let at = if appends { left.count() - 1 } else { left.count() / 2 };
         let (number, guard) = new_page();
         let (separator, right) = left.split(at, guard, number);

@@ -21,7 +21,7 @@ pub enum Error {
         /// What the page should have been.
         expected: String,
     },
-    /// Something given does not fit: says what was given and what is allowed.
+    /// An argument that is not allowed. The text says what was given and what is allowed.
     Invalid(String),
 }
 
@@ -46,7 +46,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            // Its text is this error's.
+            // `Display` prints the pool's error itself, so its source is next.
             Self::Pool(error) => error.source(),
             Self::Format { .. } | Self::Invalid(_) => None,
         }

@@ -23,13 +23,13 @@ pub struct Rid {
 }
 
 impl Rid {
-    /// As eight bytes, for the value of an index: 48 bits of page, 16 of slot.
+    /// As eight bytes, big-endian, for the value of an index: 48 bits of page, 16 of slot.
     pub fn to_bytes(self) -> [u8; 8] {
         debug_assert!(self.page < 1 << 48);
         (self.page << 16 | u64::from(self.slot)).to_be_bytes()
     }
 
-    /// What [`to_bytes`](Self::to_bytes) made.
+    /// The address of which [`to_bytes`](Self::to_bytes) made these bytes.
     pub fn from_bytes(bytes: [u8; 8]) -> Self {
         let packed = u64::from_be_bytes(bytes);
         Self { page: packed >> 16, slot: packed as u16 }
@@ -51,7 +51,7 @@ impl HeapFile {
     /// A heap file over an empty file, or over one that was written with the same layout and tuple size.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a tuple size of 0, or one of which not a single tuple fits on a page.
+    /// [`Error::Invalid`] for a tuple size of 0, or one that is too large for a page.
     pub fn new(file: File, layout: Layout, tuple_bytes: usize) -> Result<Self> {
         let page_bytes = file.page_bytes();
         let format = u16::try_from(tuple_bytes).ok().filter(|&bytes| bytes > 0);
@@ -87,11 +87,11 @@ impl HeapFile {
         self.format.capacity(self.file.page_bytes())
     }
 
-    /// Adds tuples on new pages behind the last one, and returns how many there were. All pages but the last
-    /// are full, so tuple n of a file loaded once is at page n ÷ [`tuples_per_page`](Self::tuples_per_page),
-    /// slot the remainder.
+    /// Adds tuples on new pages, and returns how many there were. All of these pages but the last are full.
+    /// So tuple n of a file that was loaded once is on page n ÷ [`tuples_per_page`](Self::tuples_per_page),
+    /// in the slot that is the remainder.
     ///
-    /// Takes one exclusive access for each page.
+    /// Takes one creation for each page.
     ///
     /// # Errors
     /// As the pool's. What was loaded before the failure stays.
@@ -115,7 +115,7 @@ impl HeapFile {
         Appender { heap: self, tenant, page: None }
     }
 
-    /// Adds one tuple: where the last one went if there is room, else on a new page.
+    /// Adds one tuple: on the page of the last one if there is room, else on a new page.
     ///
     /// # Errors
     /// As the pool's; [`Error::Format`] if the page is not a heap page of this format.
@@ -147,7 +147,7 @@ impl HeapFile {
         self.view(tenant.read(self.file.page(number))?, number)
     }
 
-    /// Takes the bytes of page `number`, such as a guard that was had elsewhere, as a heap page.
+    /// Takes the bytes of page `number`, such as a guard from elsewhere, as a heap page.
     ///
     /// # Errors
     /// [`Error::Format`] if it is not a heap page of this format.
@@ -162,7 +162,7 @@ impl HeapFile {
         })
     }
 
-    /// What `f` makes of the tuple at `rid`; `None` if there is none.
+    /// What `f` returns for the tuple at `rid`; `None` if there is none. One access.
     ///
     /// # Errors
     /// As [`page`](Self::page).
@@ -171,7 +171,7 @@ impl HeapFile {
         Ok(self.page(tenant, rid.page)?.tuple(rid.slot).map(f))
     }
 
-    /// Lets `f` change the tuple at `rid`; `None` if there is none.
+    /// Lets `f` change the tuple at `rid`, and returns what `f` does; `None` if there is none. One access.
     ///
     /// # Errors
     /// As [`page`](Self::page).
@@ -204,7 +204,8 @@ impl HeapFile {
     }
 }
 
-/// Fills new pages of a heap file, holding the one that is being filled; made by [`HeapFile::appender`].
+/// Fills new pages of a heap file, and holds an exclusive latch on the page that is being filled; made by
+/// [`HeapFile::appender`].
 pub struct Appender<'t> {
     heap: &'t HeapFile,
     tenant: &'t Tenant,
@@ -233,7 +234,7 @@ impl Appender<'_> {
         Ok(())
     }
 
-    /// Lets go of the last page and shortens the file to the pages that were filled.
+    /// Releases the last page and shortens the file to the pages that were filled.
     ///
     /// # Errors
     /// As the pool's.

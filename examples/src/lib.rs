@@ -6,7 +6,8 @@
 //!
 //! All take the tenant that pays for an access as an argument, visit each page through one guard (one access
 //! per page visit, however many tuples are read from it), and repeat `#[track_caller]`, so that the pool sees
-//! the engine's call sites. Neither logs: what a crash leaves is what the last checkpoint wrote.
+//! the engine's call sites. Nothing is logged: after a crash only what the last checkpoint wrote is certain,
+//! and pages written since then may be there or not.
 #![forbid(unsafe_code)]
 
 pub mod btree;
@@ -17,7 +18,7 @@ mod space;
 
 pub use error::{Error, Result};
 
-/// The example of the README, compiled.
+/// The example of the workspace's README, compiled.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Readme;

@@ -1,8 +1,8 @@
 //! Query operators that tell the pool which pages they will read.
 //!
-//! Each makes a plan, an iterator of pages with what they are read for. Its caller loops over [`Fetches`],
-//! which gives the pages in the order of the plan, while the pool fetches those that come next. Where the
-//! loop ends early, at a LIMIT or an error, dropping the `Fetches` withdraws the rest.
+//! Each makes a plan: an iterator of pages, each with what it is read for. The caller loops over [`Fetches`],
+//! which gives the pages in the order of the plan, while the pool fetches the next ones. If the loop ends
+//! early, at a LIMIT or an error, dropping the `Fetches` withdraws the rest.
 //!
 //! | operator | its plan |
 //! | --- | --- |

@@ -10,7 +10,8 @@ const CHUNK_PAGES: u64 = 32;
 
 /// Pages that a file has been extended by and that nobody uses yet.
 ///
-/// They stay unused when the file is closed: at most one chunk each time, and a page of zeros each.
+/// Those that are left when the file is closed stay in it as pages of zeros that nobody uses: fewer than one
+/// chunk each time that the file is open.
 pub(crate) struct Space {
     spare: Mutex<Range<u64>>,
 }
@@ -29,7 +30,7 @@ impl Space {
         Ok(spare.next().expect("a chunk is not empty"))
     }
 
-    /// Gives the pages that were not used back, if they are the file's last.
+    /// Truncates the file by the pages that were not used, if they are its last ones.
     pub fn give_back(&self, file: &File) -> bufpool::Result<()> {
         let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
         if !spare.is_empty() && spare.end == file.pages() {

@@ -1,4 +1,4 @@
-//! The B+-tree against a plain map, small pages' worth of frames, and several threads at once.
+//! The B+-tree against a plain map, in a pool of few frames, and used by several threads at once.
 
 mod common;
 
@@ -11,8 +11,8 @@ use bufpool_examples::btree::BTree;
 use common::Fixture;
 use proptest::prelude::*;
 
-/// Values this long leave room for 6 entries on a leaf and 11 on a page above, so that few keys make a high
-/// tree.
+/// With values and keys this long, 6 entries fit on a leaf and 11 keys on an inner page, so that few keys
+/// make a high tree.
 const VALUE: usize = 248;
 const KEY: usize = 360;
 type Tree = BTree<KEY, VALUE>;
@@ -48,7 +48,7 @@ fn bulk_built_trees_of_every_height_hold_their_keys() {
                 assert_eq!(tree.get(&tenant, &key(2 * n)).unwrap(), Some(value(n)));
                 assert_eq!(tree.get(&tenant, &key(2 * n + 1)).unwrap(), None);
             }
-            // More leaves than a call can hold, some of them twice.
+            // More leaves than a thread can latch at once, and some keys twice.
             let wanted: Vec<u64> = (0..2 * keys + 2).step_by(3).chain([1, 0, 0]).collect();
             let found = tree.get_many(&tenant, &wanted.iter().map(|&n| key(n)).collect::<Vec<_>>()).unwrap();
             for (n, found) in wanted.iter().zip(found) {
@@ -129,7 +129,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..600)
 }
 
-/// `BTreeMap::range` panics where a range is empty by its bounds; a scan is empty then.
+/// The keys of the model in a range. `BTreeMap::range` panics if the start is above the end; a scan is then
+/// empty.
 fn model_range(model: &BTreeMap<u64, u64>, from: Bound<u64>, to: Bound<u64>) -> Vec<u64> {
     let inside = |n: u64| {
         let above = match from {
@@ -180,8 +181,8 @@ proptest! {
     }
 }
 
-/// Four threads change disjoint keys that lie on the same leaves, while two others read; small leaves, so
-/// that splits reach the root again and again.
+/// Four threads change disjoint keys that lie on the same leaves, while two others scan and one looks up
+/// batches of keys. The leaves are small, so that splits reach the root again and again.
 #[test]
 fn threads_neither_lose_keys_nor_wait_for_each_other_in_a_circle() {
     const WRITERS: u64 = 4;

@@ -1,4 +1,4 @@
-//! Operators that disclose their reads: the same answers whatever the pool makes of that, with a pool much
+//! Operators that disclose their reads give the right answers under every policy for hints, in a pool much
 //! smaller than the files.
 
 mod common;
@@ -57,7 +57,7 @@ impl Relation {
     }
 }
 
-/// The key of the tuple at a place: each key below [`TUPLES`] once.
+/// The key of the tuple at a place. Each key below [`TUPLES`] has one place.
 fn key_at(at: u64) -> u64 {
     at * 1237 % TUPLES
 }
@@ -219,7 +219,7 @@ fn merges_give_all_tuples_in_order() {
     }
 }
 
-/// Pages that the tenant reads and writes besides are no reason to leave them out.
+/// A plan gives all of its pages, also those that the tenant reads and writes by other calls meanwhile.
 #[test]
 fn a_plan_is_read_in_full_whatever_else_its_tenant_does() {
     let relation = Relation::new();

@@ -1,4 +1,4 @@
-//! Operations on the directory, beside the naive LRU-SP.
+//! Operations on the directory, compared with the naive LRU-SP.
 
 #![no_main]
 

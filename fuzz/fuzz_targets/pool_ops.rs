@@ -1,4 +1,4 @@
-//! Operations on a pool on the simulated device, with failing calls and power cuts, beside a model.
+//! Operations on a pool on the simulated device, with failing calls and power cuts, compared with a model.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Any bytes as a policy program, as text and as code: refused, or run within its fuel.
+//! Any bytes as a policy program, as text and as binary code. It is refused, or runs within its fuel.
 
 #![no_main]
 

@@ -1,11 +1,11 @@
-//! The list of what a tree may do against the rules for now.
+//! The list of exceptions from the rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::graph::Edge;
 
-/// What precedes the exceptions in the file that holds them.
+/// The head of the file of exceptions.
 const HEADER: &str = "\
 # Imports that go against the rooms of ARCHITECTURE.md. The list only gets shorter: a line that is not needed any
 # more fails the test, and new code keeps the rules. After a move of many files it is made anew by

@@ -1,11 +1,11 @@
-//! Which file of a crate imports what from which, and where circles are.
+//! Which file of a crate imports which items from which other file, and circles of files.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::imports::{Impl, Import, read_imports};
 use crate::modules::{Modules, Sources};
 
-/// What [`rules`](crate::rules) hold against the plan.
+/// The imports of a crate, which [`rules`](crate::rules) compares with the plan.
 #[derive(Debug)]
 pub struct Graph {
     /// Files that are compiled without tests.
@@ -44,7 +44,8 @@ impl Graph {
     }
 }
 
-/// Groups of files that import each other, through one another if not directly: the largest first.
+/// Groups of files that import each other, directly or through other files (strongly connected components),
+/// the largest first.
 pub fn circles<'e>(edges: &BTreeSet<&'e Edge>) -> Vec<BTreeSet<&'e str>> {
     let mut next: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (from, to) in edges {

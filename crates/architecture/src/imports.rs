@@ -216,7 +216,7 @@ impl<'a> Visit<'a> for Reader<'_> {
     }
 
     fn visit_item_macro(&mut self, item: &'a syn::ItemMacro) {
-        // What a definition's rules expand to is not Rust yet.
+        // The rules of a macro's definition cannot be parsed as Rust.
         if item.ident.is_some() {
             self.read_tokens(item.mac.tokens.clone());
         } else {

@@ -11,25 +11,26 @@
 //!
 //! # Method
 //!
-//! [`modules`] follows the `mod` declarations from `lib.rs` and `main.rs`, so files that only tests compile
-//! are left out: items under `cfg(test)`, `cfg(doctest)` and `cfg(bufpool_loom)` are. [`names`] resolves a
-//! path as the compiler does, through renames, globs, `crate`, `self`, `super` and re-exports, to the file
-//! that defines the item. [`imports`] collects the paths: those of `use` declarations, and those in code,
-//! macros and types.
+//! [`modules`] follows the `mod` declarations from `lib.rs` and `main.rs`. It leaves out items under
+//! `cfg(test)`, `cfg(doctest)` and `cfg(bufpool_loom)`, and so the files that only tests compile. [`names`]
+//! resolves a path as the compiler does, through renames, globs, `crate`, `self`, `super` and re-exports, to
+//! the file that defines the item. [`imports`] collects the paths: those of `use` declarations, and those in
+//! code, macros and types.
 //!
-//! - An import through a re-export is an import from the file that defines the item; from the last
-//!   re-export's file if another crate defines it.
+//! - An import through a re-export is an import from the file that defines the item. If another crate defines
+//!   the item, it is an import from the file of the last re-export.
 //! - `pub use` of what the module's own child modules define is no import: the module publishes the item and
 //!   does not use it.
-//! - `use` of a module is no import by itself; the paths that go through the name are.
+//! - `use` of a module is no import by itself. Paths that go through the module's name are.
 //! - A glob is an import from the file of the module it names.
 //!
 //! # What cannot be seen
 //!
 //! A method call names no import: `pool.shared.evict()` is an import neither from the file of the type nor
-//! from the file of the method. Nor is a name that only a macro defines: it counts as defined in the file of
-//! the module in its path. Rule 3 exists for the first reason: a method lies in the room of its type, so who
-//! may call it is decided by who may import the type.
+//! from the file of the method. Rule 3 makes up for a part of that: a method lies in the room of its type,
+//! so an import of the type stands for its methods, too.
+//!
+//! A name that only a macro defines counts as defined in the file of the module in its path.
 #![forbid(unsafe_code)]
 
 pub mod allowed;

@@ -8,7 +8,7 @@ use syn::ext::IdentExt;
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Item, Meta, Token, UseTree, Visibility};
 
-/// What is not set where the crate runs, so that items which need it are left out.
+/// Options of `cfg` that are not set in an ordinary build. Items that need one of them are left out.
 const UNSET: [&str; 3] = ["test", "doctest", "bufpool_loom"];
 
 /// The sources of one crate: path below `src`, with `/`, and text.
@@ -71,8 +71,8 @@ pub struct Module {
 pub enum Binding {
     /// A child module.
     Module(ModuleId),
-    /// An item that this module defines: the module itself, but for exported macros, which the crate root
-    /// names.
+    /// An item, and the module that defines it. That is the module of the name, except for an exported macro,
+    /// which is a name of the crate root, too.
     Item(ModuleId),
     /// An import.
     Use(Use),
@@ -319,7 +319,7 @@ pub fn item_attributes(item: &Item) -> &[Attribute] {
     }
 }
 
-/// Whether a `cfg` among the attributes cannot hold where the crate runs.
+/// Whether a `cfg` among the attributes cannot hold in an ordinary build.
 pub fn is_left_out(attributes: &[Attribute]) -> bool {
     attributes
         .iter()
@@ -328,7 +328,7 @@ pub fn is_left_out(attributes: &[Attribute]) -> bool {
         .any(|condition| holds(&condition) == Some(false))
 }
 
-/// Whether a `cfg` condition holds where the crate runs; None where that depends on more than [`UNSET`].
+/// Whether a `cfg` condition holds in an ordinary build; None where that depends on more than [`UNSET`].
 fn holds(condition: &Meta) -> Option<bool> {
     let Meta::List(list) = condition else {
         return UNSET.iter().any(|unset| condition.path().is_ident(unset)).then_some(false);

@@ -14,8 +14,8 @@ const PUBLIC_CALLS: &str = "api";
 /// Imports of a circle that a message lists.
 const LISTED_MAX: usize = 40;
 
-/// What is wrong with a crate, a message each; nothing if it keeps the rules but for the exceptions, and
-/// needs all of these.
+/// The messages about a crate: one for each breach of a rule that is no exception, each exception that is not
+/// needed, and each room that is drawn and does not exist, or exists and is not drawn.
 pub fn check(graph: &Graph, plan: &Plan, allowed: &Allowed) -> Vec<String> {
     let mut messages = differences(graph, plan);
     messages.extend(upward_messages(graph, plan, allowed));
@@ -25,7 +25,8 @@ pub fn check(graph: &Graph, plan: &Plan, allowed: &Allowed) -> Vec<String> {
     messages
 }
 
-/// The exceptions that a crate needs as it is: few, though not always the fewest, to open its circles.
+/// The exceptions that a crate needs as it is. Those for circles are few, but may be more than the fewest
+/// that would do.
 pub fn needed(graph: &Graph, plan: &Plan) -> Allowed {
     let upward = || graph.imports.keys().filter(|edge| is_upward(plan, edge));
     let mut allowed = Allowed {
@@ -34,7 +35,7 @@ pub fn needed(graph: &Graph, plan: &Plan) -> Allowed {
     };
     let mut left: BTreeSet<&Edge> = graph.imports.keys().filter(|edge| !is_upward(plan, edge)).collect();
     while let Some(circle) = circles(&left).into_iter().find(|circle| circle.len() > CIRCLE_MAX) {
-        // The import without which the least is left of the circle.
+        // The import whose removal leaves the smallest circles.
         let inside: BTreeSet<&Edge> = left.iter().copied().filter(|edge| is_inside(edge, &circle)).collect();
         let opening = inside.iter().copied().min_by_key(|&edge| {
             let without = inside.iter().copied().filter(|&other| other != edge).collect();
@@ -47,7 +48,7 @@ pub fn needed(graph: &Graph, plan: &Plan) -> Allowed {
     allowed
 }
 
-/// Rooms that are drawn and not there, or there and not drawn.
+/// Messages about rooms that are drawn and do not exist, or exist and are not drawn.
 fn differences(graph: &Graph, plan: &Plan) -> Vec<String> {
     let name = &plan.name;
     let there: BTreeMap<&str, &String> = graph.files.iter().map(|file| (room(file), file)).collect();
@@ -93,7 +94,8 @@ fn upward_messages(graph: &Graph, plan: &Plan, allowed: &Allowed) -> Vec<String>
         .collect()
 }
 
-/// Imports that rule 2 looks at. One that goes up is rule 1's, and without it no circle leaves its level.
+/// The imports that rule 2 is about. Imports that go up are left to rule 1. Without them all files of a
+/// circle are on one level.
 fn level_edges<'g>(graph: &'g Graph, plan: &Plan, allowed: &Allowed) -> BTreeSet<&'g Edge> {
     graph.imports.keys().filter(|edge| !is_upward(plan, edge) && !allowed.edges.contains(*edge)).collect()
 }
@@ -147,7 +149,7 @@ fn impl_messages(graph: &Graph, plan: &Plan, allowed: &Allowed) -> Vec<String> {
         .collect()
 }
 
-/// Exceptions that are not needed. All that are reported can be removed together.
+/// Messages about exceptions that are not needed. All exceptions that are reported can be removed together.
 fn stale_messages(graph: &Graph, plan: &Plan, allowed: &Allowed) -> Vec<String> {
     let message = |line: String| {
         format!(

@@ -1,4 +1,4 @@
-//! Each way to name an item, and each rule seen to fail, on small made-up crates.
+//! Tests of each way to name an item, and of each rule when it is broken, on small made-up crates.
 
 use std::collections::BTreeMap;
 

@@ -1,11 +1,10 @@
 //! The imports of each crate keep the order of its rooms, which `ARCHITECTURE.md` draws.
 //!
-//! The rules, and how imports are found, are told by the crate's documentation. Calls of methods name no
-//! import and are not seen; the rule that methods lie in the room of their type makes up for that.
+//! The crate's documentation has the rules, and says how imports are found and which are not seen.
 //!
-//! `allowed.txt` beside this file has what today's tree does against the rules. To move many files: draw the
-//! new rooms in `ARCHITECTURE.md`, move, and make that list anew with `BUFPOOL_ARCHITECTURE=regenerate cargo
-//! test -p bufpool-architecture`.
+//! `allowed.txt` beside this file has the exceptions from the rules that the present files need. To move many
+//! files: draw the new rooms in `ARCHITECTURE.md`, move the files, and make that list anew with
+//! `BUFPOOL_ARCHITECTURE=regenerate cargo test -p bufpool-architecture`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Comments and prose keep within the columns that `rustfmt.toml` gives code, which rustfmt does not see to.
+//! Comments and prose keep within the columns that `rustfmt.toml` gives code. rustfmt does not check them.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,8 @@ use std::path::Path;
 /// `max_width` of `rustfmt.toml`.
 const COLUMNS: usize = 110;
 
-/// Folders of the workspace that are looked at, with what is below them; of the workspace's own only files.
+/// Folders of the workspace that are looked at, with all folders below them except `target`. Of the
+/// workspace's own folder, the first, only the files are.
 const FOLDERS: [&str; 4] = ["", "crates", "examples", "fuzz"];
 
 #[test]
@@ -46,7 +47,7 @@ fn comments(text: &str) -> Vec<(usize, &str)> {
     numbered(text).filter(|(_, line)| line.trim_start().starts_with("//")).collect()
 }
 
-/// Lines of Markdown, without headings and what is fenced.
+/// Lines of Markdown, without headings and fenced blocks.
 fn prose(text: &str) -> Vec<(usize, &str)> {
     let mut is_fenced = false;
     let lines = numbered(text).filter(move |(_, line)| {
@@ -57,7 +58,8 @@ fn prose(text: &str) -> Vec<(usize, &str)> {
     lines.collect()
 }
 
-/// A line of a table cannot be broken; nor can one word, as an address is.
+/// Whether a line is too long and could be broken. A row of a table and a single word, such as an address,
+/// cannot.
 fn is_too_long(line: &str) -> bool {
     let text = line.trim_start().trim_start_matches(['/', '!']).trim();
     line.chars().count() > COLUMNS && !text.ends_with('|') && text.contains(' ')

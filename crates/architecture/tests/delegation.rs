@@ -1,6 +1,7 @@
-//! Goal: nothing that a manager may be told or asked stops at the pool, which wraps managers of the engine's
-//! own. Method: the methods of the trait, most of which have defaults, and those that the wrapper passes
-//! on, by the text of both.
+//! Goal: the pool, which wraps an engine's own manager, passes every call of the trait `Manager` on to it.
+//! Most methods of the trait have defaults, so the compiler does not see one that is missing in the wrapper.
+//! Method: the names of the methods are read from the source text of the trait and of the wrapper, and
+//! compared.
 
 use std::fs;
 use std::path::Path;

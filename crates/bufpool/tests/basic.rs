@@ -53,14 +53,14 @@ trait WhenIdle {
 }
 
 impl WhenIdle for Pool {
-    /// The background writer may be at work; after a checkpoint there is nothing for it to do.
+    /// Checks invariants after a checkpoint, since then the background writer has nothing to do.
     fn check_invariants_when_idle(&self) {
         self.checkpoint().unwrap();
         self.check_invariants();
     }
 }
 
-/// Whole pages are written without being read, and what is made does not count as missed.
+/// Pages that are overwritten as a whole are not read, and created pages do not count as misses.
 #[test]
 fn pages_are_overwritten_unread_and_creations_are_no_misses() {
     let directory = directory();

@@ -1,5 +1,6 @@
-//! Goal: a flush that was begun makes durable what a flush does, on each backend, and its failures are told.
-//! Method: a simulated device that loses what was not synced, and fails where it is told to.
+//! Goal: a flush that was begun by `begin_flush` or `flush_async` makes durable what `flush` does, on each
+//! backend, and reports its failures. Method: a simulated device that loses what was not synced, and fails at
+//! chosen calls.
 
 mod common;
 
@@ -37,7 +38,7 @@ fn fail_next_sync(device: &SimDevice) {
     device.fail(SimFault { operation: IoOperation::Sync, nth, failure: SimFailure::Io });
 }
 
-/// Says that page 0 is about to be written, and waits for a word.
+/// Hooks that say when page 0 is about to be written, and hold that up until they are told to go on.
 struct Held {
     begun: Mutex<Sender<()>>,
     go: Mutex<Receiver<()>>,
@@ -56,7 +57,8 @@ impl PageHooks for Held {
     }
 }
 
-/// A pool whose flushes begin, and end when they are told to, or when the second value is dropped.
+/// A pool, its file, a receiver that hears when a flush begins, and a sender that lets it go on. Dropping the
+/// sender lets all flushes go on.
 fn held_up(device: &SimDevice) -> (Pool, File, Receiver<()>, Sender<()>) {
     let ((begun, has_begun), (go, goes)) = (channel(), channel());
     let hooks = Held { begun: Mutex::new(begun), go: Mutex::new(goes) };
@@ -66,7 +68,7 @@ fn held_up(device: &SimDevice) -> (Pool, File, Receiver<()>, Sender<()>) {
     (pool, file, has_begun, go)
 }
 
-/// Each way to wait for one.
+/// With each way to wait for a flush.
 #[test]
 fn what_was_dirty_when_it_was_begun_is_durable() {
     let waits: [fn(&File); 3] = [
@@ -112,7 +114,7 @@ fn flushes_that_wait_become_one() {
     let before = device.calls(IoOperation::Sync);
     let first = file.begin_flush();
     has_begun.recv().unwrap();
-    // The first one writes a copy that was made before.
+    // The first flush writes a copy of page 0 that was made before this change.
     stamp(&mut pool.default_tenant().write(file.page(0)).unwrap(), 0, 3);
     let later: Vec<_> = (0..10).map(|_| file.begin_flush()).collect();
     drop(go);
@@ -124,7 +126,7 @@ fn flushes_that_wait_become_one() {
     assert_eq!(versions_after_power_cut(&device), expected);
 }
 
-/// A handle, and a future that waits.
+/// As a `Flush`, and as a future that was polled.
 #[test]
 fn one_that_is_dropped_early_goes_on() {
     for as_future in [false, true] {
@@ -141,7 +143,7 @@ fn one_that_is_dropped_early_goes_on() {
             drop(flush);
         }
         drop(go);
-        // Waits for it.
+        // The drop of the last handles waits for the flush.
         drop((pool, file));
         assert_eq!(versions_after_power_cut(&device), [2; PAGES as usize]);
         let (pool, _) = open_on(small(), &device);
@@ -228,7 +230,7 @@ impl PageHooks for Panicking {
     }
 }
 
-/// The thread that makes flushes survives it: those that are begun later end, too.
+/// The thread that makes flushes survives the panic of a hook: flushes that are begun later end, too.
 #[test]
 fn a_panic_of_the_engine_poisons_the_file_and_ends_no_other_flush() {
     let device = stamped_device(PAGES);

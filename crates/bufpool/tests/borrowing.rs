@@ -1,8 +1,8 @@
-//! Goal: while frames are borrowed, whatever is done with files, tenants and the pool, and whatever fails
-//! meanwhile, nothing is lost: no change, no frame, and nobody waits for ever. Method: a pool on a simulated
-//! device whose writes take a while, so that dirty victims stream out and its reserve borrows frames. Threads
-//! with a file each do at random what files and tenants allow, calls of the device fail, and a model knows
-//! what may be found; then each of the rarer cases by itself.
+//! Goal: while the clean reserve has borrowed frames, no change and no frame is lost, and no thread waits for
+//! ever, whatever is done with files, tenants and the pool, and whatever fails meanwhile. Method: a pool on a
+//! simulated device whose writes take a while, so that dirty victims stream out and its reserve borrows
+//! frames. Threads with a file each make random calls of files and tenants, calls of the device fail, and a
+//! model knows which versions may be found; then each of the rarer cases by itself.
 
 mod common;
 
@@ -25,7 +25,7 @@ fn options() -> PoolOptions {
 
 fn device() -> SimDevice {
     let device = SimDevice::new(1);
-    // A page that fails on its way is old or new.
+    // A page whose write fails is the old or the new one, never a mix.
     device.set_sector_bytes(PAGE_BYTES);
     device.set_latency(Duration::from_micros(200), Duration::from_micros(600));
     device
@@ -35,7 +35,7 @@ fn device() -> SimDevice {
 #[derive(Default)]
 struct Counts {
     most_borrowed: AtomicU32,
-    /// Files, after a failure.
+    /// The number of files that were reopened after a failure.
     reopened: AtomicU64,
     tenants: Mutex<Vec<Tenant>>,
 }
@@ -46,7 +46,7 @@ struct Owner<'p> {
     device: &'p SimDevice,
     counts: &'p Counts,
     name: String,
-    /// Where its tenant is among all.
+    /// The place of its tenant among all tenants.
     at: usize,
     file: File,
     pages: Vec<Known>,
@@ -54,7 +54,7 @@ struct Owner<'p> {
     random: Random,
 }
 
-/// A page: what may be found, and whether the last of it is.
+/// A page: the versions that may be found, and whether it must be the last of them.
 struct Known {
     versions: Vec<u64>,
     is_sure: bool,
@@ -141,7 +141,7 @@ impl<'p> Owner<'p> {
         Ok(())
     }
 
-    /// What memory has is not what was last changed, but one of what may be in the file.
+    /// From now on a read may find any of the versions that may be in the file, not just the last one.
     fn forget(&mut self, pages: Range<u64>) {
         self.pages[pages.start as usize..pages.end as usize]
             .iter_mut()
@@ -206,7 +206,7 @@ impl<'p> Owner<'p> {
         closed
     }
 
-    /// Anybody's; another one takes its place.
+    /// Closes any thread's tenant, and opens another one in its place.
     fn close_tenant(&mut self) {
         let mut tenants = self.counts.tenants.lock().unwrap();
         let at = self.random.below(tenants.len() as u64) as usize;
@@ -221,8 +221,7 @@ impl<'p> Owner<'p> {
         self.device.fail(SimFault { operation, nth, failure });
     }
 
-    /// If the file takes no more writes: what is in memory is readable and the rest is in the file. Then it
-    /// is reopened.
+    /// If the file is poisoned, checks that each page is readable or in the file, and reopens the file.
     fn recover(&mut self) {
         if self.file.extend(0).is_ok() {
             return;
@@ -287,7 +286,7 @@ struct Streaming {
 }
 
 impl Streaming {
-    /// Frames are borrowed.
+    /// A pool that has borrowed at least eight frames.
     fn new() -> Self {
         let device = device();
         let pool = options().frame_wait_ms(20).open_on(&device).unwrap();
@@ -301,14 +300,14 @@ impl Streaming {
         Self { device, pool, file, other, made }
     }
 
-    /// The same, and pages were made until no frame could be had any more, because no page could be written.
-    /// On a busy machine all borrowed frames may have come back before the first write fails; then again.
+    /// The same, in which pages were created until there was no frame, because no page could be written. On a
+    /// busy machine all borrowed frames may have come back before the first write fails; then it tries again.
     fn stuck(after: u64) -> Self {
         let mut attempts = std::iter::repeat_with(|| Self::filled(after)).take(100);
         attempts.find(|streaming| streaming.pool.stats().borrowed_frames > 0).expect("frames stay borrowed")
     }
 
-    /// The same, whatever is borrowed then.
+    /// The same, whether any frame is still borrowed or not.
     fn filled(after: u64) -> Self {
         let mut streaming = Self::new();
         streaming.let_writes_fail(after);
@@ -323,7 +322,7 @@ impl Streaming {
         streaming
     }
 
-    /// Lets writes fail, from the `after`th next one on.
+    /// Makes 1,000 writes fail, from the `after`th one on, counted from the last write so far.
     fn let_writes_fail(&self, after: u64) {
         let first = self.device.calls(IoOperation::Write) + after;
         for nth in first..first + 1000 {
@@ -379,7 +378,7 @@ fn everything_at_once_while_calls_fail() {
 fn pages_on_their_way_out_are_truncated_discarded_and_removed() {
     let streaming = Streaming::new();
     let (file, tenant) = (&streaming.file, streaming.pool.default_tenant());
-    // The oldest leave first.
+    // The oldest pages leave first, so these are on their way out.
     file.discard(0..10).unwrap();
     file.truncate(20).unwrap();
     streaming.pool.check_invariants();
@@ -421,8 +420,8 @@ fn frames_of_a_poisoned_file_come_back_however_its_pages_go() {
     }
 }
 
-/// A file that cannot be opened again is closed, and its pages are gone; once it is what it should be it can
-/// be opened.
+/// A file whose reopening fails is closed and its pages are dropped. It can be opened once its contents are
+/// right again.
 #[test]
 fn a_reopening_that_fails_gives_frames_back_too() {
     let streaming = Streaming::stuck(1);
@@ -438,7 +437,7 @@ fn a_reopening_that_fails_gives_frames_back_too() {
     streaming.pool.close().unwrap();
 }
 
-/// Nobody waits for ever, the device is let go of, and what was acknowledged is there.
+/// The pool ends, the file can be opened by another pool, and what was acknowledged is there.
 #[test]
 fn a_pool_ends_while_writes_fail() {
     let ways: [fn(Pool); 2] = [|pool| assert!(pool.close().is_err()), drop];
@@ -447,7 +446,7 @@ fn a_pool_ends_while_writes_fail() {
         streaming.file.flush().unwrap();
         streaming.let_writes_fail(after);
         let tenant = streaming.pool.default_tenant();
-        // Until some are borrowed, or no frame can be had.
+        // Until eight frames are borrowed, or there is no frame.
         let mut made = streaming.made;
         while streaming.pool.stats().borrowed_frames < 8 {
             let Ok(mut page) = tenant.create(streaming.file.page(made)) else { break };

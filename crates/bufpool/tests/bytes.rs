@@ -104,8 +104,8 @@ fn bytes_are_as_they_were_written_and_survive_power_cuts() {
     }
 }
 
-/// The power fails while bytes are written, cut off and flushed: what was flushed last is there, and the
-/// length is one that the file had since, or all of its last page.
+/// The power is cut while bytes are written, cut off and flushed. What was flushed last is there, and the
+/// length is one that the file has had since, or such a length rounded up to whole pages.
 #[test]
 fn a_power_cut_leaves_what_was_flushed() {
     for seed in 1..60 {
@@ -120,7 +120,7 @@ fn a_power_cut_leaves_what_was_flushed() {
         device.cut_power_at(device.calls_total() + 1 + random.below(8));
         let mut lengths = vec![flushed.len()];
         for _ in 0..6 {
-            // Only what is beyond changes.
+            // Only bytes behind the flushed ones change.
             let more = some_bytes(&mut random);
             lengths.push(flushed.len() + more);
             let written = tenant.write_at(&file, flushed.len() as u64, &vec![9; more]);
@@ -170,7 +170,7 @@ fn real_files_end_within_a_page_on_each_backend() {
     });
 }
 
-/// What a program wrote that knows nothing of pages.
+/// A file of any length that another program wrote.
 #[test]
 fn any_file_can_be_read() {
     let folder = directory();
@@ -215,7 +215,7 @@ fn a_file_of_pages_has_bytes_within_them() {
     assert_eq!(bytes.byte_len(), 0);
 }
 
-/// Its pages are not written through bytes, and it keeps its length.
+/// An optimistic file takes no writes of bytes, and its length cannot be set in bytes.
 #[test]
 fn an_optimistic_file_is_refused_before_it_changes() {
     let folder = directory();
@@ -227,7 +227,7 @@ fn an_optimistic_file_is_refused_before_it_changes() {
     assert_eq!((file.byte_len(), file.pages()), (2 * PAGE_BYTES as u64, 2));
 }
 
-/// A run of pages is one transfer, and pages that are overwritten whole are none.
+/// A run of pages is read in one transfer, and pages that are overwritten as a whole are not read.
 #[test]
 fn many_bytes_are_few_transfers() {
     let device = SimDevice::new(1);
@@ -243,7 +243,7 @@ fn many_bytes_are_few_transfers() {
     assert!(device.calls(IoOperation::Read) <= 2, "{}", device.calls(IoOperation::Read));
 }
 
-/// Says that all is over, also where a thread panics.
+/// Sets the flag when it is dropped, also if the thread panics.
 struct Over<'a>(&'a AtomicBool);
 
 impl Over<'_> {
@@ -302,8 +302,8 @@ fn a_flush_does_not_cut_off_what_is_appended_meanwhile() {
     });
 }
 
-/// Whoever has the file at a time, its length on the device is one that it was given, and what was flushed is
-/// there.
+/// Two threads change the length at a time, in each order. The length on the device is then one that the file
+/// was given, and what was flushed is there.
 #[test]
 fn lengths_that_are_changed_at_a_time_come_one_after_the_other() {
     const PAGE: u64 = PAGE_BYTES as u64;
@@ -325,7 +325,7 @@ fn lengths_that_are_changed_at_a_time_come_one_after_the_other() {
                 0..0
             });
             begin.wait();
-            // Shorter or longer, as the other comes first or last.
+            // This makes the file shorter or longer, as the other thread comes first or last.
             file.set_byte_len(2 * PAGE - 100 * (round % 3)).unwrap();
             other.join().unwrap()
         });
@@ -391,7 +391,7 @@ fn a_call_that_is_refused_leaves_the_length_as_it_is() {
     assert_eq!(kind(other.set_byte_len(100)), ErrorKind::FileClosed);
 }
 
-/// What a flush has cut off is allocated again where the file needs it.
+/// Space that a flush has cut off is allocated again when the file grows.
 #[test]
 fn a_file_that_grows_after_a_flush_has_its_space() {
     use std::os::unix::fs::MetadataExt;
@@ -425,8 +425,8 @@ impl PageHooks for Hooks {
     }
 }
 
-/// What hooks put behind the end of a file would be cut off, a checksum for instance, and the page would
-/// never be read again.
+/// If hooks put something behind the end of a file, such as a checksum, it would be cut off, and the page
+/// could not be read any more.
 #[test]
 fn hooks_that_change_pages_are_refused() {
     for changes_bytes in [true, false] {
@@ -443,8 +443,8 @@ fn hooks_that_change_pages_are_refused() {
     }
 }
 
-/// What was written behind the end, by a guard or by a write that a change of the length has overtaken, is
-/// not there when the file grows, in memory or in the file.
+/// Bytes that a guard has written behind the end of the file are zeros, in memory and in the file, once the
+/// file grows.
 #[test]
 fn what_is_behind_the_end_is_zeros_when_the_file_grows() {
     type Grow = fn(&World);
@@ -470,7 +470,7 @@ fn what_is_behind_the_end_is_zeros_when_the_file_grows() {
     }
 }
 
-/// A file that others have cut short is not made as long again by a flush, with zeros in it.
+/// If another program has shortened the file, a flush fails and does not fill the file up with zeros.
 #[test]
 fn a_file_cut_short_by_others_is_an_error() {
     let directory = directory();
@@ -489,7 +489,7 @@ fn a_file_cut_short_by_others_is_an_error() {
     assert_eq!(kind(tenant.write_at(&file, 0, &[3])), ErrorKind::FilePoisoned);
 }
 
-/// What `FileOptions::bytes` says of a file that others have cut.
+/// As the documentation of `FileOptions::bytes` says of a file that another program has shortened.
 #[test]
 fn what_others_cut_off_reads_as_zeros_in_its_page_and_not_at_all_beyond() {
     const CUT: usize = 10 * PAGE_BYTES + 100;
@@ -523,7 +523,7 @@ fn what_others_cut_off_reads_as_zeros_in_its_page_and_not_at_all_beyond() {
     }
 }
 
-/// Who makes a file longer waits for another who does, until his limit is over.
+/// A thread that makes a file longer waits for another one that does, for at most `latch_wait_ms`.
 #[test]
 fn a_wait_for_one_who_makes_the_file_longer_has_a_limit() {
     const WAIT: Duration = Duration::from_secs(1);
@@ -592,14 +592,14 @@ fn while_the_last_page_is_loaded(
         scope.spawn(|| first(&file));
         arrivals.recv().unwrap();
         scope.spawn(|| second(&file, &tenant));
-        // For the second one to come to wait for the page.
+        // By then the second thread waits for the page.
         std::thread::sleep(Duration::from_millis(200));
         let_go.send(()).unwrap();
     });
 }
 
-/// Who appends holds the last page and wants the length; who opens the file again has that and wants the
-/// page. Neither waits for the other in vain.
+/// A thread that sets the length holds the last page and needs the lock of the length. A thread that reopens
+/// the file holds that lock and needs the page. They do not deadlock.
 #[test]
 fn a_file_grows_beside_one_who_opens_it_again() {
     while_the_last_page_is_loaded(
@@ -608,7 +608,7 @@ fn a_file_grows_beside_one_who_opens_it_again() {
     );
 }
 
-/// What a read returns the file has had: all of it as it was, or as much as there is left.
+/// A read beside a change of the length returns the whole file as it was before, or what is left after it.
 #[test]
 fn a_read_ends_where_a_file_ends_that_becomes_shorter() {
     while_the_last_page_is_loaded(
@@ -622,7 +622,7 @@ fn a_read_ends_where_a_file_ends_that_becomes_shorter() {
     );
 }
 
-/// An optimistic file grows by pages, behind whatever its last one ends with.
+/// An optimistic file grows by whole pages. What was behind its end in the last page is zeros then.
 #[test]
 fn an_optimistic_file_is_extended() {
     let device = SimDevice::new(1);

@@ -124,7 +124,7 @@ fn owned_guards_move_between_threads() {
     assert_as_new(&pool, &file);
 }
 
-/// Drops a future in every state it can be in.
+/// Drops futures in each state that a future can be in.
 #[test]
 fn dropped_in_any_state_it_leaves_nothing_behind() {
     for wait in [Duration::ZERO, Duration::from_millis(30)] {
@@ -333,7 +333,7 @@ fn pools_close_with_futures_in_flight() {
             pool.close().unwrap();
         }
     }
-    // With the last handle in a future.
+    // The future has the last handle of the pool.
     let (pool, file) = open_on(small(), &device);
     let mut future = pool.default_tenant().read_async(file.page(20));
     assert!(poll_once(&mut future, &Arc::default()).is_pending());
@@ -341,7 +341,7 @@ fn pools_close_with_futures_in_flight() {
     assert_eq!(version(&block_on(future).unwrap(), 20), 1);
 }
 
-/// Futures, threads that wait, and futures that are given up after a few polls, on too few frames.
+/// Futures, threads that wait, and futures that are dropped after a few polls, with too few frames.
 #[test]
 fn tasks_and_threads_among_each_other() {
     on_each_backend(|io| {

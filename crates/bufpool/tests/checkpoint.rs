@@ -1,6 +1,6 @@
-//! Goal: flush and checkpoint leave nothing out and deadlock with nobody. Method: schedules with threads that
-//! have broken other pools, and a failing file among others. What survives power cuts and failing calls is in
-//! `sweeps.rs`.
+//! Goal: flush and checkpoint write all dirty pages and do not deadlock. Method: schedules of threads that
+//! have broken other buffer pools, and a failing file among others. `sweeps.rs` has the tests of power cuts
+//! and failing calls.
 
 mod common;
 
@@ -32,7 +32,7 @@ fn a_checkpoint_goes_on_after_a_failing_file() {
     assert_eq!(written.iter().filter(|&&written| written).count(), 2, "{written:?}");
 }
 
-/// A log that is durable once it is asked, and removes a file meanwhile.
+/// A log that removes a file while it is advanced.
 struct Removing(Arc<Mutex<Option<File>>>);
 
 impl Log for Removing {
@@ -50,8 +50,7 @@ impl Log for Removing {
     }
 }
 
-/// What is removed while a checkpoint is under way is no failure of the checkpoint, and keeps it from
-/// nothing.
+/// A checkpoint does not fail, and writes the other files, if a file is removed while it runs.
 #[test]
 fn a_checkpoint_passes_over_a_file_that_goes_meanwhile() {
     let device = SimDevice::new(1);
@@ -99,7 +98,8 @@ fn flushing_everything_while_a_latch_holder_misses() {
     });
 }
 
-/// So has this one: a change that arrives while the page is being written must not be marked clean.
+/// This schedule has broken another one: a page that changes while it is being written must not be marked
+/// clean.
 #[test]
 fn a_writer_that_arrives_during_a_flush_is_not_forgotten() {
     on_each_backend(|io| {

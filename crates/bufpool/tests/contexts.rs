@@ -10,7 +10,7 @@ use bufpool::stats::{ContextStats, Pattern};
 use bufpool::{Context, File, ManagerKind, Policy, Pool, Tenant, context, site};
 use common::{deterministic, directory, new_file, small};
 
-/// What was accessed from contexts with this label's beginning: accesses and misses.
+/// Accesses and misses of the contexts whose label begins like this.
 fn counts(pool: &Pool, label: &str) -> (u64, u64) {
     let stats = pool.stats();
     let found: Vec<&ContextStats> =
@@ -59,7 +59,7 @@ fn a_context_is_taken_along_by_those_who_work_for_it() {
     let context = query.context();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // As a task that is polled by a thread with a scope of its own.
+            // Like a task that is polled by a thread with a scope of its own.
             let _other = context!("something else");
             drop(tenant.in_context(context).read(file.page(0)).unwrap());
             drop(tenant.at(site!("probe")).in_context(context).write(file.page(1)).unwrap());
@@ -111,7 +111,7 @@ fn the_report_says_what_each_stream_looks_like() {
     assert!(stats.streams.is_empty(), "directives replace the manager");
 }
 
-/// Pages that are made are no read misses of a site that reads several files.
+/// Created pages are not counted as misses of a site that reads several files.
 #[test]
 fn a_report_adds_up_to_its_tenants() {
     let directory = directory();
@@ -147,7 +147,7 @@ fn a_report_adds_up_to_its_tenants() {
     assert_eq!(streams.len(), 2, "{report}");
 }
 
-/// Contexts are recycled, never refused, and nothing that was counted gets lost.
+/// Contexts are recycled and never refused, and no count is lost.
 #[test]
 fn ten_thousand_contexts_pass() {
     let directory = directory();
@@ -188,7 +188,7 @@ fn counts_in_class(pool: &Pool, class: u8) -> (u64, u64) {
     (found.iter().map(|context| context.accesses).sum(), found.iter().map(|context| context.misses).sum())
 }
 
-/// Each way to a page, and each way that a hit is counted: noted, skipped, and applied at once.
+/// With each form of access, and each way in which a hit is counted: noted, skipped, and applied at once.
 #[test]
 fn a_class_makes_one_site_another_context() {
     let directory = directory();

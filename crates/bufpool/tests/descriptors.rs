@@ -22,7 +22,7 @@ fn flags(fd: &impl AsRawFd) -> i32 {
     i32::from_str_radix(octal.trim(), 8).unwrap()
 }
 
-/// A file of one page with `flags` and what std makes of the access mode; O_PATH leaves it out of account.
+/// A file that is opened with these flags and this access mode. With O_PATH the kernel ignores the mode.
 fn open_with(path: &Path, read: bool, write: bool, flags: i32) -> File {
     OpenOptions::new().read(read).write(write).custom_flags(flags).open(path).unwrap()
 }
@@ -44,7 +44,7 @@ fn a_descriptor_that_appends_is_refused() {
             assert!(error.file().unwrap().starts_with("fd "));
             assert_eq!(flags(&shared), before);
         }
-        // A caller that takes the flag away has a descriptor that is as good as any.
+        // Without the flag the descriptor is taken.
         let file = pool.open_fd(open_with(&path, true, true, 0).into(), FileOptions::new()).unwrap();
         let tenant = pool.default_tenant();
         stamp(&mut tenant.write(file.page(1)).unwrap(), 1, 9);
@@ -62,8 +62,8 @@ fn a_descriptor_allows_what_the_options_ask_for() {
         let path = directory.path().join("data");
         fs::write(&path, vec![7; 2 * PAGE_BYTES]).unwrap();
         let pool = small().io(io).open().unwrap();
-        // Reads, writes, further flags; the word that an error has; whether it will do for writing and for
-        // reading.
+        // Whether the descriptor reads and writes, further flags; the word in the error; whether the pool
+        // takes it for writing, and for reading only.
         let cases = [
             (true, true, 0, "O_RDWR", true, true),
             (true, false, 0, "O_RDONLY", false, true),
@@ -91,7 +91,7 @@ fn a_descriptor_allows_what_the_options_ask_for() {
     });
 }
 
-/// What has no pages is told apart before anything is opened: opening a FIFO would wait for its other end.
+/// The kind of a file is looked at before it is opened: opening a FIFO would wait for its other end.
 #[test]
 fn what_is_not_a_file_of_pages_is_refused_and_not_waited_for() {
     on_each_backend(|io| {
@@ -134,7 +134,7 @@ fn what_is_not_a_file_of_pages_is_refused_and_not_waited_for() {
     });
 }
 
-/// Some file systems refuse, in a file that was opened with O_NONBLOCK, whatever would have to wait.
+/// On a file that was opened with O_NONBLOCK, some file systems refuse operations that would have to wait.
 #[test]
 fn files_are_not_left_in_the_mode_that_refuses_to_wait() {
     on_each_backend(|io| {

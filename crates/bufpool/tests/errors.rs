@@ -114,7 +114,7 @@ fn pages_smaller_than_direct_io_allows_are_refused() {
     }
     let file = pool.open_file(&path, FileOptions::new().direct(Direct::Off));
     assert!(file.is_ok() || kind(file) == ErrorKind::FileAlreadyOpen);
-    // Where nobody insists, there is no direct I/O then.
+    // If direct I/O is not required, the file is opened without it.
     let other = directory.path().join("other");
     fs::write(&other, vec![0; 512 * 8]).unwrap();
     assert_eq!(pool.open_file(&other, FileOptions::new()).unwrap().pages(), 8);
@@ -282,7 +282,7 @@ fn a_thread_that_holds_every_frame_is_told_at_once() {
     let error = tenant.read(file.page(32)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Exhausted);
     assert!(error.to_string().contains("32 guards and pins on pages of tenant hoarder"), "{error}");
-    // Waiting is of no use, so a limit of one's own makes no difference.
+    // The thread itself holds all frames, so waiting is of no use, and a limit of the call changes nothing.
     assert_eq!(kind(tenant.try_read(file.page(32))), ErrorKind::Exhausted);
     let limit = std::time::Duration::from_secs(600);
     assert_eq!(kind(tenant.write_timeout(file.page(32), limit)), ErrorKind::Exhausted);
@@ -291,7 +291,8 @@ fn a_thread_that_holds_every_frame_is_told_at_once() {
     drop(guards);
 }
 
-/// More pools than a thread has slots for, so that some of them are counted in another way.
+/// There are more pools than a thread has slots for, so that the holds in some of them are counted in another
+/// way.
 #[test]
 fn a_thread_that_holds_pages_of_other_pools_waits_all_the_same() {
     const POOLS: usize = 40;
@@ -304,7 +305,7 @@ fn a_thread_that_holds_pages_of_other_pools_waits_all_the_same() {
             (tenant, file)
         })
         .collect();
-    // Each thread holds a few pages of each pool, and so as many as each pool has, or more, all in all.
+    // Each of two threads pins half of the frames of each pool. So each has more pins than a pool has frames.
     let hold = |first: u64, pages: u64| {
         let pages = (first..first + pages).flat_map(|number| pools.iter().map(move |pool| (pool, number)));
         pages.map(|((tenant, file), number)| tenant.pin(file.page(number)).unwrap()).collect::<Vec<_>>()
@@ -327,8 +328,7 @@ fn a_thread_that_holds_pages_of_other_pools_waits_all_the_same() {
     }
 }
 
-/// A pool that is opened later than another is gone counts for itself, even where the other's guards were
-/// forgotten.
+/// Guards of a pool that were forgotten are not counted as holds in a pool that is opened later.
 #[test]
 fn forgotten_guards_count_for_no_other_pool() {
     let directory = directory();
@@ -349,7 +349,7 @@ fn forgotten_guards_count_for_no_other_pool() {
     }
 }
 
-/// What `hold` returns lives in another thread while `test` runs, or until it panics.
+/// Runs `test` while another thread holds what `hold` returns.
 fn while_another_thread_holds<T>(hold: impl FnOnce() -> T + Send, test: impl FnOnce()) {
     let (held, is_held) = std::sync::mpsc::channel();
     let (release, is_released) = std::sync::mpsc::channel::<()>();
@@ -432,7 +432,7 @@ fn a_thread_that_would_wait_for_itself_is_told_at_once() {
     drop(guard);
     let shared = tenant.read(file.page(0)).unwrap();
     assert_eq!(kind(tenant.write(file.page(0))), ErrorKind::SelfDeadlock);
-    // One that is nobody's is not taken for it.
+    // An owned guard belongs to no thread, so it does not change that.
     drop(tenant.read_owned(file.page(0)).unwrap());
     drop(common::block_on(tenant.read_async(file.page(0))).unwrap());
     assert_eq!(kind(tenant.write(file.page(0))), ErrorKind::SelfDeadlock);
@@ -508,7 +508,7 @@ fn page_tables_have_a_limit() {
     let other = file.clone();
     file.close().unwrap();
     assert_eq!(pool.stats().page_tables_bytes, 0);
-    // Nobody would give back what a closed file takes.
+    // A closed file gets no page table, because it would not be freed.
     assert_eq!(tenant.prefetch([other.page(999)]), 0);
     assert_eq!(kind(tenant.read(other.page(999))), ErrorKind::FileClosed);
     assert_eq!(pool.stats().page_tables_bytes, 0);
@@ -565,7 +565,7 @@ fn a_file_without_handles_is_not_given_back_with_other_options() {
     assert_eq!(pool.open_file(&path, options).unwrap().id(), id);
 }
 
-/// Futures, begun or not, owned guards and lists that have been read.
+/// Futures that have begun or not, owned guards, and lists that have been read.
 #[test]
 fn what_has_a_handle_of_its_own_keeps_a_file_from_being_given_back() {
     let directory = directory();
@@ -590,7 +590,7 @@ fn what_has_a_handle_of_its_own_keeps_a_file_from_being_given_back() {
     check("a list", file, hints);
 }
 
-/// As on local files, whose devices are asked in another way which file a path leads to.
+/// As with local files, for which the pool finds out in another way which file a path leads to.
 #[test]
 fn a_file_of_the_simulated_device_is_open_once_and_given_back() {
     let device = SimDevice::new(1);
@@ -727,7 +727,7 @@ fn priorities_end_with_their_files() {
     pool.check_invariants();
 }
 
-/// Numbers of frames have 24 bits, those of the reserve included.
+/// Frames and reserve are numbered together, with 24 bits.
 #[test]
 fn frames_and_reserve_have_numbers_together() {
     let options = PoolOptions::new().page_bytes(common::PAGE_BYTES).frames(bufpool::FRAMES_MAX);
@@ -736,8 +736,8 @@ fn frames_and_reserve_have_numbers_together() {
     assert!(error.to_string().contains("expected at most 4095"), "{error}");
 }
 
-/// A writer whose unwinding downgrades its guard has ended its change: nothing of it is left behind, such as
-/// a latch that nobody has.
+/// If a panic's unwinding downgrades a write guard, the change has ended: the page is not poisoned, and no
+/// latch is left behind.
 #[test]
 fn a_guard_that_a_panic_downgrades_has_ended_its_change() {
     use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -805,7 +805,7 @@ fn discards_of_half_changed_pages_come_one_after_the_other() {
     }
 }
 
-/// Whatever is wrong with file, tenant or pool: who asked for a page is told for which it was refused.
+/// The error of a refused access names file and page, whatever is wrong with file, tenant or pool.
 #[test]
 fn a_refused_access_names_its_page() {
     let device = stamped_device(3);

@@ -30,7 +30,7 @@ fn files_of_a_process_with_few_addresses_work() {
         let pool = small_pool()?;
         let folder = tempfile::tempdir().unwrap();
         let tenant = pool.default_tenant();
-        // Not enough for the table, and plenty for everything else.
+        // Too little for the page table, and enough for everything else.
         limit_addresses(900 << 20);
         let file = pool.open_file(
             folder.path().join("pages"),
@@ -108,7 +108,7 @@ fn a_page_whose_word_finds_no_room_is_an_error() {
     });
 }
 
-/// A page whose word would take nearly all addresses that are left is refused like one that finds no room.
+/// A page whose word would need nearly all of the addresses that are left is refused, as if there were none.
 #[test]
 fn words_that_are_needed_leave_addresses_to_the_rest_of_the_process() {
     in_own_process("words_that_are_needed_leave_addresses_to_the_rest_of_the_process", || {

@@ -64,7 +64,7 @@ fn pool_with_pages(options: PoolOptions, directory: &Path) -> Result<(Pool, Tena
     Ok((pool, tenant, file, path))
 }
 
-/// Forks. True in the child, which a signal ends if it hangs.
+/// Forks. Returns true in the child, which a signal ends if it hangs.
 fn forks(child: &mut libc::pid_t) -> bool {
     // SAFETY: the child does nothing but what the tests are about, and ends by `_exit`.
     *child = unsafe { libc::fork() };
@@ -102,7 +102,7 @@ fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Every call that does not use up its handle.
+/// Makes every call that does not consume its handle, and checks that each is refused.
 fn calls_are_refused(pool: &Pool, tenant: &Tenant, file: &File) {
     // Resident, evicted and never used.
     for number in [0, 15, 40, 63] {
@@ -198,7 +198,7 @@ fn assert_opening_elsewhere_is_refused(path: &Path) {
     assert!(other.status.success(), "{}: {}", other.status, String::from_utf8_lossy(&other.stderr));
 }
 
-/// Of use only as the process of [`assert_opening_elsewhere_is_refused`].
+/// Does something only in the process that [`assert_opening_elsewhere_is_refused`] starts.
 #[test]
 fn another_process_finds_the_file_locked() {
     let Some(path) = env::var_os(LOCKED) else { return };
@@ -309,7 +309,7 @@ fn an_optimistic_read_during_which_a_process_forks_fails_in_the_child() {
     pool.close().unwrap();
 }
 
-/// Other threads hold whatever locks they hold when the process forks.
+/// The process forks while other threads may hold any lock of the pool.
 #[test]
 fn a_child_waits_for_no_lock_of_threads_that_are_not_there() {
     let directory = directory();
@@ -330,7 +330,7 @@ fn a_child_waits_for_no_lock_of_threads_that_are_not_there() {
                 }
             });
         }
-        // A child that fails must not leave the threads behind.
+        // If a child fails, the threads are still told to end.
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             for _ in 0..50 {
                 let mut child = 0;
@@ -349,7 +349,7 @@ fn a_child_waits_for_no_lock_of_threads_that_are_not_there() {
     parent_goes_on(pool, tenant, file, &path).unwrap();
 }
 
-/// What a child gives up of its parent's does not count for the pools that it opens itself.
+/// Handles of the parent's pool that a child drops are not counted for the pools that the child opens itself.
 #[test]
 fn a_pool_of_the_childs_own_ends_with_its_last_guard() {
     let directory = directory();
@@ -361,7 +361,7 @@ fn a_pool_of_the_childs_own_ends_with_its_last_guard() {
             drop((pool, tenant, file));
             let (pool, tenant, file, path) =
                 pool_with_pages(small(), &directory.path().join("child")).unwrap();
-            // Handles of so many files leave no place for the parent's.
+            // With handles of so many files, the thread keeps none of the parent's in hand.
             let other = |number| common::new_file(&pool, directory.path(), &format!("other {number}"), 1);
             let others: Vec<File> = (0..64).map(other).collect();
             for _ in 0..8 {

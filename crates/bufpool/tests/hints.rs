@@ -78,7 +78,7 @@ fn pages_come_in_the_order_of_the_list() {
 #[test]
 fn neighbours_are_one_transfer() {
     let device = stamped_device(256);
-    // So slow that the reader waits, which makes the list look farther ahead.
+    // The device is so slow that the reader waits, which makes the list look farther ahead.
     device.set_latency(Duration::from_millis(2), Duration::from_millis(2));
     let (pool, file) = open_on(plain(), &device);
     let mut hints = pool.default_tenant().hint(pages_of(&file, 0..256)).unwrap();
@@ -91,8 +91,8 @@ fn neighbours_are_one_transfer() {
     assert!(transfers * 3 < 256, "{transfers} transfers for 256 pages");
 }
 
-/// What a tier has comes in within the call that asks for it, and makes room for the next pages of the list.
-/// They are asked for by the same loop, and not on top of the same stack.
+/// A page that a tier in memory has comes in within the call that asks for it, and the next page of the list
+/// may then be asked for. That is done in a loop and not by recursion.
 #[test]
 fn a_long_list_above_a_tier_takes_little_stack() {
     const PAGES: u64 = 12_000;
@@ -102,7 +102,7 @@ fn a_long_list_above_a_tier_takes_little_stack() {
     let (pool, file) = open_on(options.tier(tier, TierPolicy::Inclusive, TierAdmit::All), &device);
     let tenant = pool.tenant("reader").hints(HintPolicy::Aggressive { batch: 1 }).open().unwrap();
     device.set_latency(Duration::from_millis(1), Duration::from_millis(1));
-    // Those from 4,000 on are in the tier then: pages that are read together are not asked for there.
+    // Pages from 4,000 on are in the tier then, and the neighbours are read from the file as runs.
     for first in (4_000..PAGES).chain(0..2_000).step_by(50) {
         let pages: Vec<_> = (first..first + 50).map(|number| file.page(number)).collect();
         assert!(tenant.read_many(&pages).into_iter().all(|page| page.is_ok()));
@@ -112,7 +112,7 @@ fn a_long_list_above_a_tier_takes_little_stack() {
     let thread = std::thread::Builder::new().stack_size(256 << 10);
     let reading = thread.spawn(move || {
         let mut hints = tenant.hint(pages).unwrap();
-        // Of the drive, which makes the list look far ahead.
+        // These pages come from the file, which makes the list look far ahead.
         (0..1_000).for_each(|_| drop(hints.next().unwrap()));
         hints.skip(2_000);
         rest(&mut hints)
@@ -146,7 +146,7 @@ fn a_list_is_skipped_extended_and_dropped_at_any_place() {
         assert_eq!((hints.position(), hints.next().unwrap().is_none()), (202, true));
         let counts = hints.counts();
         assert_eq!((counts.given - counts.used - counts.skipped, counts.used), (0, 102), "{counts:?}");
-        // Half-way, with pages on their way.
+        // The list is dropped half-way, with pages in flight.
         for stop in [0, 1, 17, 80] {
             let mut hints = tenant.hint(pages_of(&file, scattered(100, 300))).unwrap();
             (0..stop).for_each(|_| drop(hints.next().unwrap()));
@@ -158,7 +158,7 @@ fn a_list_is_skipped_extended_and_dropped_at_any_place() {
     });
 }
 
-/// What is left out before the pool has heard of it is no part of what it was told.
+/// Pages that are skipped before the pool has heard of them are not disclosed.
 #[test]
 fn a_list_is_skipped_far_beyond_what_the_pool_knows_of_it() {
     for leads in [true, false] {
@@ -184,7 +184,7 @@ fn a_list_is_skipped_far_beyond_what_the_pool_knows_of_it() {
     }
 }
 
-/// A list may name many files; it does not keep them from being opened by others for longer than it must.
+/// A list that names many files keeps only the last few of them open.
 #[test]
 fn a_list_lets_go_of_files_that_it_has_left_behind() {
     let folder = directory();
@@ -355,7 +355,7 @@ fn futures_take_the_same_list_and_a_dropped_one_has_consumed_nothing() {
     let mut hints = pool.default_tenant().hint(pages_of(&file, numbers.clone())).unwrap();
     let mut read = Vec::new();
     loop {
-        // Begun, perhaps as far as a read in flight, and given up.
+        // A future that has begun, perhaps with a read in flight, and is dropped.
         let mut dropped = Box::pin(hints.next_async());
         let waker = std::task::Waker::noop();
         let polled = dropped.as_mut().poll(&mut std::task::Context::from_waker(waker));
@@ -395,7 +395,7 @@ fn deterministic_runs_are_equal_and_a_loop_above_memory_keeps_what_belady_would(
     assert_eq!(run(false), 3000);
     let misses = run(true);
     assert_eq!(run(true), misses);
-    // Belady: 150 on the first lap, 50 or 51 on each other.
+    // Belady's policy misses 150 pages in the first round, and 50 or 51 in each later one.
     assert!((150 + 19 * 50..=(150 + 19 * 51) * 102 / 100).contains(&misses), "{misses}");
 }
 
@@ -506,9 +506,9 @@ fn statistics_and_report_tell_lists_apart() {
     println!("{report}");
 }
 
-/// Where frames have prices, a list that is read once fetches ahead, and takes nothing from an undisclosed
-/// loop that fits beside it. Rates are measured: when the machine stalls, prices are others, so one of a few
-/// attempts has to show it.
+/// Under `Allocation::CostBenefit` a list that is read once fetches ahead, and takes no frames from a loop
+/// beside it that fits and is not disclosed. Prices depend on measured rates, which are wrong when the
+/// machine stalls. So one of a few attempts has to succeed.
 #[test]
 fn frames_go_where_they_are_worth_most() {
     on_each_backend(|io| {
@@ -539,7 +539,8 @@ fn frames_go_where_they_are_worth_most() {
     });
 }
 
-/// A manager has no handle to the pool, but may have a list; what of that cannot fail does nothing there.
+/// A manager may have a list of hints. `Hints::skip` and `Hints::extend`, which return no error, wait for
+/// nothing when it calls them under the policy lock.
 #[test]
 fn a_manager_that_has_a_list_waits_for_nothing() {
     for extends in [false, true] {
@@ -593,7 +594,7 @@ fn lists_of_several_tenants_come_to_rest() {
             };
             read_some();
             assert_rests(&pool);
-            // That frames were lost once does not keep the lists from looking ahead.
+            // After frames were lost once, the lists look ahead again.
             let before = pool.stats().prefetch_issued;
             read_some();
             assert!(pool.stats().prefetch_issued > before);
@@ -604,7 +605,7 @@ fn lists_of_several_tenants_come_to_rest() {
     }
 }
 
-/// Nothing is read any more, once what is in flight has landed.
+/// Once the reads in flight have ended, no more are begun.
 fn assert_rests(pool: &Pool) {
     let mut counts = (0..500).map(|_| {
         std::thread::sleep(Duration::from_millis(20));

@@ -64,7 +64,7 @@ fn damaged_and_misdirected_pages_are_found() {
             if [5, 7, 8].contains(&number) {
                 let error = read.unwrap_err();
                 assert_eq!((error.kind(), error.page()), (ErrorKind::Corrupt, Some(number)));
-                // Read twice before anybody is told.
+                // The page is read twice before the error.
                 assert!(error.to_string().contains("twice"), "{error}");
             } else {
                 read.unwrap();
@@ -148,7 +148,7 @@ fn damaged_pages_of_a_run_are_left_out_of_it() {
     }
 }
 
-/// Complains about the first `.0` reads, and panics when it is to write page `.1`.
+/// Refuses the first `.0` reads, and panics before the write of page `.1`.
 struct Moody(AtomicU32, u64);
 
 impl PageHooks for Moody {
@@ -197,7 +197,7 @@ fn a_hook_that_panics_poisons_the_file_and_nothing_else() {
     }
 }
 
-/// Encrypts, in a way that is easy to see through.
+/// Encrypts with a constant.
 struct Cipher;
 
 const KEY: u8 = 0xa5;
@@ -216,7 +216,7 @@ impl PageHooks for Cipher {
     }
 }
 
-/// What a hook does to a page for its file is not seen by readers: not after a write, and not after one that
+/// Readers do not see what a hook does to a page for its file, neither after a write nor after one that
 /// failed.
 #[test]
 fn hooks_change_what_is_written_and_not_what_is_in_memory() {

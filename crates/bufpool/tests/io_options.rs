@@ -1,4 +1,4 @@
-//! What can be asked of the I/O layer, through the options of a pool, and what it says of it.
+//! Options of a pool for the I/O layer, and what the pool reports about them.
 
 use bufpool::{Direct, ErrorKind, FileOptions, PoolOptions};
 
@@ -6,8 +6,8 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
-/// Creates pages, makes them durable, and reads them in a pool that has them not; returns what the second
-/// pool says of its I/O.
+/// Creates pages, makes them durable, and reads them in a second pool. Returns the second pool's report of
+/// its I/O.
 fn round_trip(options: impl Fn() -> PoolOptions) -> String {
     let folder = folder();
     let path = folder.path().join("pages");
@@ -44,7 +44,7 @@ fn small() -> PoolOptions {
     PoolOptions::new().frames(128).page_bytes(4096)
 }
 
-/// In use, or not with the reason; nothing is silently left out.
+/// The report says of each option that it is in use, or why not.
 #[test]
 fn wishes_are_fulfilled_or_told() {
     for (wish, options) in [
@@ -57,10 +57,11 @@ fn wishes_are_fulfilled_or_told() {
     }
 }
 
-/// With io_uring, unless the kernel refuses it, which is said with the size of all.
+/// With io_uring all frames are registered as buffers, unless the kernel refuses that; the report then says
+/// how much was wanted.
 #[test]
 fn all_frames_are_registered() {
-    // In deterministic mode there is no frame besides these.
+    // In deterministic mode there is no clean reserve, so these are all frames.
     let pool = small().deterministic(1).open().unwrap();
     let said = pool.io().to_string();
     let are_all = ["registered buffers (512 KiB)", "(512 KiB wanted"].iter().any(|all| said.contains(all));

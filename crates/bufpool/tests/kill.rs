@@ -67,7 +67,8 @@ fn run_engine(directory: &Path) -> ! {
     unreachable!("the threads do not end")
 }
 
-/// Starts the engine and kills it after `delay`. Takes down what it has acknowledged.
+/// Starts the engine and kills it after `delay`. Notes in `acknowledged` which transactions it has
+/// acknowledged.
 fn run_and_kill(directory: &Path, delay: Duration, acknowledged: &mut [u64; THREADS]) {
     let mut child = Command::new(env::current_exe().unwrap())
         .args(["--exact", TEST, "--nocapture", "--test-threads=1"])
@@ -103,8 +104,8 @@ fn commits(output: ChildStdout) -> Vec<(usize, u64)> {
     lines.filter_map(commit).collect()
 }
 
-/// Each thread's transactions must be there up to some one that is not before the last acknowledged; of all
-/// later ones nothing.
+/// The transactions of each thread must be there up to some number that is not below the last acknowledged
+/// one, and of later transactions nothing.
 fn check(engine: &Engine, acknowledged: &[u64; THREADS]) {
     for (thread, &told) in acknowledged.iter().enumerate() {
         let found = engine.transactions(thread);

@@ -1,5 +1,5 @@
-//! Goal: each kind of lock keeps out those who ask for it, and nobody else. Method: a pool has a file open
-//! while other pools, and flock and fcntl by themselves, ask for it.
+//! Goal: each kind of lock keeps out those who ask for the same kind, and nobody else. Method: a pool has a
+//! file open while other pools, and plain calls of flock and fcntl, ask for a lock of it.
 
 mod common;
 
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bufpool::{ErrorKind, FileLock, FileOptions};
 use common::{PAGE_BYTES, directory, kind, small};
 
-/// Whether others could write by flock, and by a lock of fcntl.
+/// Whether an exclusive lock of the file could be had by flock, and by fcntl.
 fn is_free(path: &std::path::Path) -> (bool, bool) {
     let file = File::options().read(true).write(true).open(path).unwrap();
     // SAFETY: takes a descriptor that is open, and a flag; closing it ends the lock.
@@ -67,7 +67,8 @@ fn readers_share_a_file_under_each_lock() {
     }
 }
 
-/// By more threads than there are counts of references to a file's source: each has let go of it.
+/// The file is read by more threads than there are shards of reference counts of its source. After the close
+/// none of them keeps the source open.
 #[test]
 fn a_closed_file_is_free_at_once_though_threads_were_reading_it() {
     const PAGES: u64 = 64;

@@ -17,7 +17,7 @@ use bufpool::{ErrorKind, File, FileOptions, Pool, PoolOptions, Program, Tenant};
 use common::{PAGE_BYTES, deterministic, in_a_minute, new_file, small, stamp, version};
 use proptest::prelude::*;
 
-/// A log in memory: numbers are handed out, and durable when somebody says so.
+/// A log in memory. It is durable as far as `durable` says.
 #[derive(Default)]
 struct Records {
     last: AtomicU64,
@@ -222,7 +222,7 @@ fn a_log_that_fails_or_panics_leaves_pages_dirty() {
         assert!(stats.log_failures >= 2);
         world.log.fails.store(false, Ordering::SeqCst);
         world.log.panics.store(false, Ordering::SeqCst);
-        // Nothing is poisoned: the file had no part in it.
+        // The file is not poisoned, because the log has failed and not the file.
         world.file.flush().unwrap();
         assert_eq!(world.pool.stats().dirty_frames, 0);
         world.check();
@@ -422,7 +422,7 @@ impl Log for FailsOnce {
     }
 }
 
-/// The log would do a moment later, when the files are to be closed.
+/// The log fails once, at the beginning of the close, and would not fail a moment later.
 #[test]
 fn a_pool_whose_log_fails_while_it_closes_stays_open() {
     let log = Box::new(FailsOnce::default());
@@ -479,7 +479,7 @@ fn the_log_is_not_asked_under_the_policy_lock() {
     });
 }
 
-/// Clean pages are not among them, nor changed ones without a log record.
+/// The number does not include clean pages, nor changed pages without a log record.
 #[test]
 fn a_miss_that_finds_no_frame_says_how_many_pages_wait_for_the_log() {
     let mut world = World::new(deterministic().dirty_limit_percent(100).frame_wait_ms(20));

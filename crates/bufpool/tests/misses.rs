@@ -1,5 +1,5 @@
-//! Goal: what a miss takes, and what is left of one that fails. Method: counts of a pool on the simulated
-//! device.
+//! Goal: a miss takes the policy lock once, and a miss that fails leaves no trace. Method: counts of a pool
+//! on the simulated device.
 
 mod common;
 
@@ -24,7 +24,7 @@ fn a_miss_holds_the_policy_lock_once() {
             }
             let holds = pool.stats().lock_holds - before - 2 * of_stats;
             let misses = pages.end - pages.start;
-            // A thread's first miss may take back what threads of other tests have left.
+            // The thread's first miss may clean up after ended threads of other tests, with a few holds more.
             assert!((misses..misses + 4).contains(&holds), "{holds} holds for {misses} misses, {manager:?}");
         }
     }
@@ -39,7 +39,7 @@ fn a_miss_that_fails_leaves_nothing_behind() {
         let (pool, file) = common::open_on(small().manager(manager), &device);
         let tenant = pool.default_tenant();
         let frames = u64::from(pool.stats().frames);
-        // The first finds a free frame, the other a victim.
+        // The first miss finds a free frame, the second a victim.
         for number in [0, frames + 10] {
             (1..number).for_each(|before| drop(tenant.read(file.page(before)).unwrap()));
             let before = pool.stats();

@@ -1,8 +1,8 @@
-//! Goal: a pool is a set of files of pages, whatever goes on underneath. Method: random operations on a pool
-//! and on a model of two vectors, with the directory's and the pool's invariants checked after each step; on
-//! the simulated device, with and without the background writer, and with failing calls and power cuts. What
-//! a dropped dirty page reads as afterwards is not determined, but it is one of the versions it had since it
-//! was last known to be in the file. Then inputs on which the fuzz target `pool_ops` once failed.
+//! Goal: to its users a pool is a set of files of pages. Method: random operations on a pool and on a model
+//! of two vectors, with the directory's and the pool's invariants checked after each step; on the simulated
+//! device, with and without the background writer, and with failing calls and power cuts. After a dirty page
+//! was dropped, a read may find any version that it had since it was last known to be in the file. Then
+//! inputs on which the fuzz target `pool_ops` once failed.
 
 mod common;
 mod pool_ops;
@@ -103,7 +103,7 @@ proptest! {
         Case { mode, optimistic, below, seed, operations }.run();
     }
 
-    /// The fuzz target's way from bytes to a case.
+    /// Cases made from bytes, as the fuzz target makes them.
     #[test]
     fn cases_from_bytes(case in prop::collection::vec(any::<u8>(), 0..1000).prop_map(|bytes| Case::from_bytes(&bytes))) {
         case.unwrap().run();
@@ -156,8 +156,7 @@ fn regressions() {
     }
 }
 
-/// What a failed sync left on its way is not forgotten with the failure: the next flush that succeeds
-/// promises it.
+/// Pages that were written before a failed sync are made durable by the next flush that succeeds.
 #[test]
 fn a_flush_after_a_failed_sync_syncs_again() {
     let device = SimDevice::new(1);

@@ -1,7 +1,7 @@
-//! Goal: a file is the one that was opened, whatever becomes of its name: it is reopened as that, nothing is
-//! made, read or deleted that happens to have its name, and what is removed stays removed. Method: files that
-//! are renamed, replaced or unlinked under the pool, on each backend; names that the simulated device
-//! forgets.
+//! Goal: an open file stays the file that was opened, whatever becomes of its name. It is reopened, no other
+//! file that has its name is made, read or deleted, and a removed file stays removed. Method: files that are
+//! renamed, replaced or unlinked while the pool has them open, on each backend; names that the simulated
+//! device forgets.
 
 mod common;
 
@@ -14,7 +14,7 @@ use bufpool::sim::{SimDevice, SimFailure, SimFault};
 use bufpool::{ErrorKind, File, FileOptions, IoOperation, Pool};
 use common::{PAGE_BYTES, directory, kind, new_file, on_each_backend, small, stamp, version};
 
-/// Whatever has the file's name, the file itself is reopened, and takes changes that are durable.
+/// Reopens the file, changes page 1 from version `from` to `to`, and makes that durable.
 fn reopen_and_change(pool: &Pool, file: &File, from: u64, to: u64) {
     let tenant = pool.default_tenant();
     assert_eq!(file.reopen().unwrap(), 0);
@@ -79,7 +79,7 @@ fn a_replaced_file_is_reopened_and_who_replaced_it_is_not_removed() {
         fs::rename(directory.path().join("new"), &data).unwrap();
         reopen_and_change(&pool, &file, 1, 2);
         assert_not_removed(&file, "belongs to another file");
-        // A link to the file that was opened is another file as well.
+        // A symbolic link with the name counts as another file, even if it leads to the file that was opened.
         fs::rename(&data, directory.path().join("new")).unwrap();
         symlink("new", &data).unwrap();
         assert_not_removed(&file, "belongs to another file");
@@ -106,7 +106,8 @@ fn an_unlinked_file_is_reopened_and_made_by_nobody() {
     });
 }
 
-/// The folder is the one that the file was opened in, wherever it is now and whatever has its name.
+/// The file is removed from the folder in which it was opened, also if that folder was renamed and another
+/// one has its name.
 #[test]
 fn a_file_in_a_renamed_folder_is_removed_there() {
     on_each_backend(|io| {
@@ -125,8 +126,7 @@ fn a_file_in_a_renamed_folder_is_removed_there() {
     });
 }
 
-/// Symbolic links are followed once, when the file is opened: it is the file that is removed, and the link
-/// stays.
+/// Symbolic links are followed once, when the file is opened: the file is removed, and the link stays.
 #[test]
 fn a_file_opened_through_links_is_removed_itself() {
     on_each_backend(|io| {
@@ -147,8 +147,7 @@ fn a_file_opened_through_links_is_removed_itself() {
     });
 }
 
-/// What a path of the kernel's own leads to has no name that could be removed, nor one that could be made
-/// durable.
+/// A file that is opened by a path below `/proc/self/fd` has no name that could be removed or made durable.
 #[test]
 fn a_file_opened_by_no_entry_of_a_folder_has_no_name() {
     on_each_backend(|io| {
@@ -188,7 +187,7 @@ fn a_descriptor_is_reopened_as_it_is_and_has_no_name() {
     });
 }
 
-/// A file that was removed, or made, is found so after a power cut, in each way that what was not synced may
+/// After a power cut a removed file is absent and a new file present, whichever of the unsynced writes
 /// survive.
 #[test]
 fn a_removal_and_a_creation_survive_a_power_cut() {
@@ -203,7 +202,7 @@ fn a_removal_and_a_creation_survive_a_power_cut() {
     }
 }
 
-/// If the folder cannot be synced, the file is gone, and the caller hears that it may come back.
+/// If the folder cannot be synced, the file is removed, and the error says that it may come back.
 #[test]
 fn a_removal_that_is_not_durable_is_an_error() {
     let device = SimDevice::new(1);

@@ -1,7 +1,7 @@
-//! Goal: who uses a file that is being closed, removed, reopened or shortened, or a pool that is being
-//! closed, notices nothing before that is decided, and nothing at all if it fails. Method: onlookers use the
-//! file in every way while operations are made again and again, until both have done enough; and a hook stops
-//! an operation on the point of its decision.
+//! Goal: a thread that uses a file which is being closed, removed, reopened or shortened, or a pool which is
+//! being closed, sees no effect before the operation has succeeded, and none at all if it fails. Method: such
+//! threads, the onlookers, use the file in every way while operations are repeated, until both have done
+//! enough; and a hook stops an operation right before it succeeds or fails.
 
 mod common;
 
@@ -25,8 +25,8 @@ const ENOUGH: u64 = 200;
 const LONG_MS: u64 = 600_000;
 const LONG: Duration = Duration::from_millis(LONG_MS);
 
-/// One use of the file in each way, with the pages' bytes as they must be. Limits of its own, where the
-/// pool's are short.
+/// Uses the file once in each way, and checks the bytes of the pages. Calls with a limit of their own are
+/// used where the limits of the pool would be too short.
 fn look(tenant: &Tenant, file: &File, round: u64) -> bufpool::Result<()> {
     let page = |step: u64| file.page((round * 7 + step) % PAGES);
     let check = |number: u64, bytes: &[u8]| assert_eq!(version(bytes, number), 1);
@@ -58,7 +58,7 @@ fn look(tenant: &Tenant, file: &File, round: u64) -> bufpool::Result<()> {
     Ok(())
 }
 
-/// Ends the waits of other threads also where this one panics.
+/// Calls a function when it is dropped, also in a panic, so that no other thread waits for ever.
 struct AtEnd<F: FnMut()>(F);
 
 impl<F: FnMut()> Drop for AtEnd<F> {
@@ -67,7 +67,8 @@ impl<F: FnMut()> Drop for AtEnd<F> {
     }
 }
 
-/// Runs `operation` while others look, until both have been done often enough. Nobody may see an error.
+/// Repeats `operation` while onlookers use the files, until both have been done often enough. No onlooker may
+/// see an error.
 fn while_others_look(pool: &Pool, files: &[File], mut operation: impl FnMut()) {
     let (stop, rounds) = (AtomicBool::new(false), [const { AtomicU64::new(0) }; ONLOOKERS as usize]);
     std::thread::scope(|scope| {
@@ -102,7 +103,7 @@ fn while_others_look(pool: &Pool, files: &[File], mut operation: impl FnMut()) {
     }
 }
 
-/// Every page can be had, and the file takes writes.
+/// Checks that every page can be read, and that the file takes writes.
 fn works(pool: &Pool, file: &File) {
     let tenant = pool.default_tenant();
     for number in 0..PAGES {
@@ -162,7 +163,8 @@ fn a_pool_that_stays_open_keeps_all_files() {
     assert_eq!(kind(tenant.read(file.page(0))), ErrorKind::PoolClosed);
 }
 
-/// Also the thread that holds a page and reads others of the file, which the operation waits for.
+/// Operations that fail because a thread holds a page have no effect, not even on that thread when it reads
+/// other pages of the file.
 #[test]
 fn what_fails_because_of_a_guard_is_not_seen() {
     let (pool, file) = open_on(small().latch_wait_ms(300), &stamped_device(PAGES));
@@ -244,15 +246,15 @@ impl PageHooks for Stop {
     fn before_write(&self, page: PageName, _: &mut [u8]) {
         if page.number == 0 {
             self.reached.lock().unwrap().send(()).unwrap();
-            // Once the test has no more to say nothing is stopped.
+            // Once the test has dropped its sender, no write is stopped any more.
             let _ = self.go_on.lock().unwrap().recv();
         }
     }
 }
 
-/// Runs `operation` up to where it writes the last dirty page, with all pages in its hands, and looks on;
-/// then the write fails or not. What the operation and those who have waited see is returned: a future of a
-/// page in memory, one of another page, and a read.
+/// Runs `operation` until it holds all pages and writes the last dirty one, and uses the file meanwhile. Then
+/// the write fails or not. Returns the result of the operation and of those who have waited: a future of a
+/// page in memory, a future of another page, and a read.
 fn decided_while_others_wait(
     operation: fn(&Pool, &File) -> bufpool::Result<()>,
     fails: bool,
@@ -335,7 +337,8 @@ fn those_who_wait_see_what_was_decided() {
     }
 }
 
-/// Of two threads that close or remove one file one does, and the other is told; nobody sees another error.
+/// Threads reopen, extend, remove and close one file at a time. Either the removal or the close succeeds, and
+/// every error of the others is that the file is closed.
 #[test]
 fn operations_on_one_file_exclude_each_other() {
     for _ in 0..50 {

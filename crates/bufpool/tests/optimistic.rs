@@ -1,5 +1,5 @@
-//! Goal: an optimistic read returns what some writer left, whole, whatever writers, evictions and other files
-//! do meanwhile.
+//! Goal: an optimistic read returns one version of the page, never a mix of two, whatever writers, evictions
+//! and other files do meanwhile.
 
 mod common;
 
@@ -32,8 +32,7 @@ fn word_of(number: u64, version: u64, index: usize) -> u64 {
     number << 48 | version << 16 | index as u64
 }
 
-/// The version of a whole page, or what is wrong with it. Looks at some words only, first and last among
-/// them.
+/// The version of a page, or why it is a mix. Looks at some words only, the first and the last among them.
 fn check(number: u64, word: impl Fn(usize) -> u64) -> Result<u64, String> {
     let version = word(0) >> 16 & 0xffff_ffff;
     for index in [0, 1, 7, 8, WORDS / 2, WORDS - 2, WORDS - 1] {
@@ -94,7 +93,7 @@ fn versions_follow_writes_and_departures() {
     assert_eq!(stats.accesses, stats.hits + stats.misses);
 }
 
-/// The frame and the number of changes are the same each time.
+/// The page has the same frame and the same number of changes after each opening, but another version.
 #[test]
 fn a_version_of_before_does_not_come_again_when_the_file_is_opened_anew() {
     let folder = directory();
@@ -211,7 +210,7 @@ fn a_miss_within_an_optimistic_read_ends() {
     for number in 0..32 {
         drop(tenant.create_optimistic(file.page(number)).unwrap());
     }
-    // Of a dirty page the miss would get another frame, from the reserve.
+    // The page is clean: for a dirty victim the miss would get another frame, from the reserve.
     file.flush().unwrap();
     tenant.optimistic(file.page(31), |_| ()).unwrap();
     let mut reads = 0;
@@ -226,8 +225,8 @@ fn a_miss_within_an_optimistic_read_ends() {
     pool.check_invariants();
 }
 
-/// What promises not to wait does not wait for a thread that is within an optimistic read of the frame that
-/// would be taken. The reader is let go only after each call has returned, and every other frame is pinned.
+/// Calls that never wait do not wait for a thread that is within an optimistic read of the only frame that
+/// could be taken. The reader ends only after each call has returned, and every other frame is pinned.
 #[test]
 fn what_never_waits_does_not_wait_for_an_optimistic_reader() {
     let folder = directory();
@@ -254,7 +253,8 @@ fn what_never_waits_does_not_wait_for_an_optimistic_reader() {
                 let read = |page: PageView<'_>| {
                     if std::mem::take(&mut first) {
                         inside.send(()).unwrap();
-                        // Ends with the sender, too: a check that fails leaves nobody waiting.
+                        // This ends when the sender is dropped, too, so that a failed check leaves no thread
+                        // waiting.
                         let _ = leave.recv();
                     }
                     page.read_u64(0)
@@ -304,7 +304,7 @@ fn a_batch_gets_frames_that_readers_have_left() {
         let reader = scope.spawn({
             let (tenant, file) = (&tenant, &file);
             move || {
-                // Of a page that stays, so that the read is not repeated.
+                // The page stays in memory, so the read is not repeated.
                 let read = |page: PageView<'_>| {
                     inside.send(()).unwrap();
                     let _ = leave.recv();
@@ -313,14 +313,14 @@ fn a_batch_gets_frames_that_readers_have_left() {
                 tenant.optimistic(file.page(1), read).map(drop)
             }
         });
-        // A check that fails drops it, and leaves nobody waiting.
+        // Dropped here if a check fails, so that the reader does not wait for ever.
         let let_go = let_go;
         entered.recv().unwrap();
         assert!(tenant.try_read(file.page(60)).unwrap().is_none(), "the frame of page 0 is set aside");
         let_go.send(()).unwrap();
         reader.join().unwrap().unwrap();
     });
-    // Readers of other pools of the process, other tests', may be inside yet: they hold such frames up too.
+    // Optimistic readers of other tests of the process hold up such frames, too.
     let end = Instant::now() + Duration::from_secs(30);
     let got_frames = || {
         let guards = tenant.read_many(&[file.page(1), file.page(60)]);

@@ -18,7 +18,7 @@ const PAGES: u64 = 100;
 const TIER_PAGES: u32 = 40;
 const TIER: &str = "below";
 
-/// Over a persistent tier in that file.
+/// Options of a pool over a persistent tier in that file.
 fn over(options: PoolOptions, path: impl AsRef<std::path::Path>, pages: u32) -> PoolOptions {
     over_tier(options, Arc::new(FileTier::new(path, pages).persistent(true)))
 }
@@ -62,7 +62,8 @@ fn pages_are_there_for_the_next_pool_if_the_last_one_was_closed() {
     let device = stamped_device(PAGES);
     let turn = |device: &SimDevice| turn(device, reader(), TIER_PAGES, true).unwrap();
     assert_eq!(turn(&device), (0, 0));
-    // Each of them makes room for the next page that leaves memory, and none leaves before it is read.
+    // A page that is taken from the tier makes room for one that leaves memory, so the tier gives up none
+    // before it is read.
     assert_eq!(turn(&device), (TIER_PAGES.into(), TIER_PAGES.into()));
     assert_eq!(turn(&device), (TIER_PAGES.into(), TIER_PAGES.into()), "and again");
 }
@@ -71,7 +72,7 @@ fn pages_are_there_for_the_next_pool_if_the_last_one_was_closed() {
 fn only_copies_that_mean_the_same_to_both_are_served() {
     let hits = |first: FileOptions, second: FileOptions| {
         let device = stamped_device(PAGES);
-        // All of them have room, so that each is served that can be.
+        // The tier has room for all pages, so that each page is served that can be.
         turn(&device, first, PAGES as u32, true).unwrap();
         turn(&device, second, PAGES as u32, true).unwrap().1
     };
@@ -104,8 +105,8 @@ fn after_a_crash_a_tier_is_empty() {
     assert_eq!(turn(&device.crash_image(1), reader(), PAGES as u32, true).unwrap(), (0, 0));
 }
 
-/// The power fails at each call of two pools, one after the other: the tier has all that the last close has
-/// promised, or nothing.
+/// The power is cut at each call of two pools, one after the other. The tier then has all pages of the last
+/// clean close, or none.
 #[test]
 fn a_power_cut_leaves_all_or_nothing() {
     let calls_of = |device: &SimDevice| {
@@ -186,7 +187,7 @@ fn a_tier_of_many_pages_is_there_for_the_next_pool() {
     assert_eq!([(); 2].map(|()| found()), [0, MANY.into()]);
 }
 
-/// Each call on the way from one pool to the next fails once: what is lost are pages of the tier.
+/// Each call between one pool and the next fails once. Only pages of the tier are lost.
 #[test]
 fn a_call_that_fails_costs_the_tier_its_pages() {
     let mut lost = [0, 0];
@@ -232,7 +233,7 @@ fn real_files_keep_a_tier_on_each_backend() {
     });
 }
 
-/// Its directory has no block then.
+/// A directory without pages has no block.
 #[test]
 fn a_tier_without_pages_is_saved_by_its_header_alone() {
     let device = stamped_device(PAGES);
@@ -242,7 +243,7 @@ fn a_tier_without_pages_is_saved_by_its_header_alone() {
     assert_eq!(device.calls(IoOperation::Write), before + 1);
 }
 
-/// What is read here is only written to the tier.
+/// Pages are read from their file only, so all writes of the device are the tier's.
 #[test]
 fn a_tier_in_use_says_how_much_it_keeps_and_what_failed() {
     let device = stamped_device(PAGES);

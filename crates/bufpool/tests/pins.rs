@@ -1,5 +1,5 @@
-//! Goal: what is held stays, what is let go of can leave, and the forms of access differ only in how long
-//! they wait. Method: one or two threads, pages worked out by hand.
+//! Goal: a page that is held stays, one that is released can leave, and the forms of access differ only in
+//! how long they wait. Method: one or two threads, pages worked out by hand.
 
 mod common;
 
@@ -43,7 +43,7 @@ fn held_pages_are_never_victims() {
     }
 }
 
-/// A page word counts 123 shared latches.
+/// A page word counts at most 123 shared latches, so 1,000 hits show that each guard releases its latch.
 #[test]
 fn a_hit_in_passing_is_a_hit_like_any_other() {
     let directory = directory();
@@ -209,7 +209,8 @@ fn guards_can_be_returned_from_functions() {
     assert_eq!(read(&tenant, &file).unwrap()[3], 4);
 }
 
-/// What a thread got is used and let go of by others, while nothing else is left of the pool.
+/// Owned guards and pins are used and released by other threads than their own, when all other handles of the
+/// pool are gone.
 #[test]
 fn owned_guards_and_pins_keep_what_they_need_wherever_they_go() {
     fn goes_anywhere<T: Send + Sync + 'static>(value: T) -> T {
@@ -244,7 +245,7 @@ fn owned_guards_and_pins_keep_what_they_need_wherever_they_go() {
     assert_eq!(version(&pool.default_tenant().read(file.page(1)).unwrap(), 1), 7);
 }
 
-/// Also of pages that have to be read first, and where a page is asked for through another's guard.
+/// With pages that have to be read first, and with pages that are named through the guard of another page.
 #[test]
 fn owned_guards_and_pins_keep_pages_and_latches_like_borrowed_ones() {
     for options in [deterministic(), small()] {

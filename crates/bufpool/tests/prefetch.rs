@@ -1,6 +1,6 @@
-//! Goal: prefetched pages are there when they are needed, within the tenant's limit, at nobody's expense; and
-//! whatever becomes of their reads, no frame and no change is lost. Method: counts and contents in small
-//! cases, on a simulated device with delays and with failures at every read.
+//! Goal: prefetched pages are in memory when they are needed, within the tenant's limit, and without driving
+//! out pages in use; and whatever becomes of their reads, no frame and no change is lost. Method: counts and
+//! contents in small cases, on a simulated device with delays and with failures at every read.
 
 mod common;
 
@@ -62,8 +62,8 @@ fn the_first_access_to_a_prefetched_page_is_a_hit() {
     });
 }
 
-/// Frames are free, or their pages leave, in another order than that of the pages that come; one piece of
-/// memory they are all the same.
+/// Neighbouring pages come into neighbouring frames, although the frames become free in another order than
+/// that of the pages.
 #[test]
 fn neighbours_come_into_neighbouring_frames() {
     let device = stamped_device(300);
@@ -126,8 +126,8 @@ fn the_limit_holds_and_the_oldest_unused_pages_go_first() {
     assert_eq!(tenant.prefetch((200..300).map(|number| file.page(number))), 0);
     let read = |number| drop(tenant.read(file.page(number)).unwrap());
     (0..20).for_each(read);
-    // 20 of them have been used. The others are not expected any more once the pages in use have been hit
-    // very often (one hit in 256 a frame is noted), though nothing comes in.
+    // 20 of the prefetched pages have been used. The other 30 count as wasted once the pages in use have been
+    // hit very often (one hit in 256 a frame is noted), although no page comes in.
     (0..200_000).for_each(|_| (300..350).for_each(read));
     assert_eq!(tenant.prefetch((200..300).map(|number| file.page(number))), 50);
     let stats = settled(&pool);
@@ -212,7 +212,7 @@ fn files_and_pools_close_while_pages_are_on_their_way() {
     assert_eq!(prefetch(&file), 15);
     pool.close().unwrap();
 
-    // All handles go, with reads in flight.
+    // All handles are dropped with reads in flight.
     let (pool, file) = open_on(half(), &device);
     let tenant = pool.default_tenant();
     tenant.prefetch((0..30).step_by(2).map(|number| file.page(number)));

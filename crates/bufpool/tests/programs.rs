@@ -1,5 +1,5 @@
-//! Goal: policy programs decide in the live pool as in the simulator, can do no harm to others whatever they
-//! do, and can be given, spoken to and taken away at any time. Method: small pools in deterministic mode,
+//! Goal: policy programs decide in the live pool as in the simulator, cost other tenants no hit whatever they
+//! do, and can be loaded, sent numbers and unloaded at any time. Method: small pools in deterministic mode,
 //! where every miss can be predicted, and on every backend; runaway and faulty programs, one for each event.
 
 mod common;
@@ -251,8 +251,8 @@ fn programs_decide_as_in_the_simulator() {
 
 // ---- programs that do what they should not
 
-/// A program whose event `at` is `body`, and which otherwise leaves everything to the pool; it has a `ret c`
-/// in `replace` that is `answer` instead.
+/// A program that runs `body` in the event `at`. Otherwise it leaves the choice to the pool, except for
+/// `answer`, which stands in `replace` before its `ret c`.
 fn bad(at: &str, body: &str, answer: &str) -> Program {
     let body_of = |event| if event == at { body } else { "" };
     let [initial, fault, access, gone, mistake, replace] =
@@ -280,8 +280,8 @@ const DIVISION: &str = "div x, one, zero ;";
 /// Gives up the newest page.
 const NEWEST: &str = "peekt v, all ; isnil t, v ; jnz t, none ; ret v ; none:";
 
-/// A neighbour without a manager beside a tenant with `program`, or without. Says of each access of the
-/// neighbour whether it was a miss, and what the program did.
+/// Runs a neighbour without a manager beside a tenant with `program`, or without a manager. Returns for each
+/// access of the neighbour whether it was a miss, the counts of the program, and the report.
 fn beside(program: Option<&Program>, seed: u64) -> (Vec<bool>, Option<ProgramStats>, String) {
     let options = deterministic().program_fuel(200).revocation(false);
     let pool = options.open_on(&SimDevice::new(1)).unwrap();
@@ -313,8 +313,8 @@ fn beside(program: Option<&Program>, seed: u64) -> (Vec<bool>, Option<ProgramSta
     (missed, did, pool.report().to_string())
 }
 
-/// What happens at an event that may loop, or divides by zero: what was found out about the program, and the
-/// neighbour's misses, which are those beside a tenant without a manager.
+/// With an event that loops for ever or divides by zero, the counts and the report say so, and the neighbour
+/// has the misses that it has beside a tenant without a manager.
 #[test]
 fn programs_that_run_away_or_divide_by_zero_are_unloaded_and_disturb_nobody() {
     let (unmanaged, ..) = beside(None, 7);
@@ -334,7 +334,7 @@ fn programs_that_run_away_or_divide_by_zero_are_unloaded_and_disturb_nobody() {
                 "{event}"
             );
             if event == "initial" {
-                // It happens once, and what was done before it stands.
+                // The event runs once, so there is one incident, which does not unload the program.
                 assert_eq!(did.unloaded, None);
                 continue;
             }
@@ -350,8 +350,8 @@ fn programs_that_run_away_or_divide_by_zero_are_unloaded_and_disturb_nobody() {
     }
 }
 
-/// A tenant's overrules that are wrong make `mistake` run. Until it is unloaded the program has its say, so
-/// the neighbour misses no more than beside a tenant without a manager.
+/// Wrong overrules of the tenant make `mistake` run. The neighbour misses no page that it does not miss
+/// beside a tenant without a manager, although the program decides until it is unloaded.
 #[test]
 fn a_program_that_fails_in_mistake_is_unloaded() {
     let (unmanaged, ..) = beside(None, 7);
@@ -362,7 +362,7 @@ fn a_program_that_fails_in_mistake_is_unloaded() {
     }
 }
 
-/// Answers that can be carried out and are as bad as can be: what hits under LRU goes on hitting.
+/// The worst answers that are allowed cost the neighbour no access that hits under LRU.
 #[test]
 fn bad_advice_costs_a_neighbour_no_hit() {
     let at_random = "rand r ; rem r, r, forty ; find v, r ; isnil t, v ; jnz t, none ; ret v ; none:";
@@ -389,7 +389,7 @@ fn answers_that_cannot_be_followed_are_counted_and_the_candidate_goes() {
     read(&tenant, &file, 32..33);
     assert_eq!(did(&pool, &tenant).invalid_answers, 1);
     drop(pin);
-    // Page 32, which is the newest since, is let go of here.
+    // Page 32 is the newest since, and leaves here.
     file.discard(32..33).unwrap();
     read(&tenant, &file, 33..35);
     assert_eq!(did(&pool, &tenant).invalid_answers, 1);
@@ -478,7 +478,7 @@ fn a_page_that_counts_as_modified_is_written() {
     });
 }
 
-/// A file that is open for reading only, and one whose sync has failed.
+/// With a file that is open for reading only, and with one whose sync has failed.
 #[test]
 fn no_page_counts_as_modified_that_could_not_be_written() {
     let device = SimDevice::new(1);
@@ -585,7 +585,7 @@ fn a_privileged_tenant_keeps_its_frames_and_gives_up_none_but_its_own() {
     let own = pool.tenant("own").privileged(6).program(&program(OWN)).open().unwrap();
     read(&own, &file, 0..6);
     assert_eq!((resident(&pool, &own), resident(&pool, &other)), (6, 26));
-    // Others come and go.
+    // Pages of the other tenant come and go.
     read(&other, &file, 100..200);
     read(&own, &file, 0..6);
     assert_eq!(misses(&pool, &own), 6);
@@ -593,7 +593,7 @@ fn a_privileged_tenant_keeps_its_frames_and_gives_up_none_but_its_own() {
     read(&own, &file, 6..30);
     assert_eq!(misses(&pool, &own), 30);
     assert_eq!((resident(&pool, &own), resident(&pool, &other)), (6, 26));
-    // What its program gave up is missed by another tenant, which pays with a frame of its own.
+    // When another tenant misses pages that the program gave up, they come into frames of that other tenant.
     read(&other, &file, (5..29).rev());
     assert_eq!((resident(&pool, &own), resident(&pool, &other)), (6, 26));
     read(&own, &file, 0..5);
@@ -652,7 +652,7 @@ fn privileges_are_checked() {
     let own = pool.tenant("own").privileged(8).open().unwrap();
     assert_eq!(kind(own.set_floor_frames(4)), ErrorKind::Privilege);
     assert_eq!(kind(own.set_cap_frames(20)), ErrorKind::Privilege);
-    // Any program is good for it, and none.
+    // It may have any program, or none.
     own.set_program(&program(OWN)).unwrap();
     own.set_program(&program(MRU)).unwrap();
     own.clear_program().unwrap();
@@ -768,8 +768,8 @@ fn programs_are_swapped_while_pages_are_read_and_written() {
     });
 }
 
-/// Writes fail while a program wishes pages to be written and to leave: the file is poisoned, nothing is lost
-/// that was not, and after it is reopened everything goes on.
+/// Writes fail while a program wishes pages to be written and to leave. The file is poisoned, no page that is
+/// in memory or in the file is lost, and after a reopening the file can be used again.
 #[test]
 fn wishes_end_with_a_poisoned_file_a_closed_tenant_and_a_closed_pool() {
     for options in [deterministic, small] {

@@ -1,6 +1,6 @@
-//! Goal: sequential and strided reads find their pages in memory without being told to; other reads are left
-//! alone; what was brought in needlessly goes first. Method: counts of misses and reads for streams whose
-//! pages are known. (The arithmetic of streams has its tests beside it.)
+//! Goal: sequential and strided reads find their pages in memory without hints, other reads bring no pages
+//! in, and pages that were brought in for nothing go first. Method: counts of misses and reads for streams
+//! whose pages are known. (The planner itself has its tests beside it.)
 
 mod common;
 
@@ -145,7 +145,7 @@ fn failures_reach_only_those_who_need_the_page() {
     }
 }
 
-/// As a join that looks rows up, in pages that stay, for each row of its scan.
+/// The scan is like that of a join that looks rows up, in pages that stay, for each row of its scan.
 #[test]
 fn what_is_ahead_of_a_slow_scan_stays_until_its_use() {
     let (pool, file) = open_on(medium(), &stamped_device(PAGES));
@@ -164,8 +164,8 @@ fn what_is_ahead_of_a_slow_scan_stays_until_its_use() {
     assert_eq!(stats.reads - before.reads, 500 + ahead, "each page is read once: {stats:?}");
 }
 
-/// As a join that ends before its outer table does, and looks rows up in pages that stay. On a machine that
-/// is busy its scan may wait for a page after all, and has more ahead then.
+/// The scan is like that of a join that ends before its outer table does, and looks rows up in pages that
+/// stay. On a busy machine the scan may wait for a page after all, and then has more pages ahead.
 #[test]
 fn a_slow_scan_that_ends_leaves_two_transfers_unused() {
     let transfer = (256 << 10) / common::PAGE_BYTES as u64;
@@ -199,8 +199,8 @@ fn end_of_a_slow_scan() -> (u64, u64) {
     (stats.waited - before.waited, unused(&stats) - unused(&before))
 }
 
-/// Short runs, each somewhere else, promise more than they keep: what they bring in for nothing stays a
-/// bounded share.
+/// Short runs of pages, each somewhere else in the file, bring in pages for nothing; these are a bounded
+/// share.
 #[test]
 fn scans_that_break_off_waste_a_bounded_share() {
     let device = stamped_device(TREE_PAGES);
@@ -278,7 +278,7 @@ fn misses_by_round(pool: &Pool, file: &File, numbers: &[u64]) -> [u64; 8] {
     })
 }
 
-/// Lets scans of trees, and one of all pages in order, each have a pool of its own.
+/// Runs scans of trees, and one of all pages in order, each in a pool of its own, and compares their misses.
 fn assert_trees_are_read_ahead(open: impl Fn(PoolOptions) -> (Pool, File), gaps: &[u64], places: &[Inner]) {
     for manager in [Some(ManagerKind::Auto), None] {
         let misses = |numbers: &[u64]| {

@@ -1,6 +1,6 @@
-//! Goal: a batch grants what can be had without waiting, says what could not, and loses nothing when reads
-//! fail. Method: counts and contents in small cases, failures of the simulated device at every read, threads
-//! whose lists overlap.
+//! Goal: a batch grants the pages that need no wait for other threads, says which it does not grant, and
+//! loses nothing when reads fail. Method: counts and contents in small cases, failures of the simulated
+//! device at every read, threads whose lists overlap.
 
 mod common;
 

@@ -56,7 +56,7 @@ impl Recorder for Log {
     }
 }
 
-/// The directory and where pages are: a simulator in twenty lines.
+/// A small simulator: the directory, and the frame of each page.
 struct Replay {
     directory: Directory,
     frame_of: HashMap<PageId, FrameId>,
@@ -129,7 +129,7 @@ impl Replay {
     }
 }
 
-/// What the engine does.
+/// An operation of the engine.
 #[derive(Clone, Debug)]
 enum Operation {
     Read {

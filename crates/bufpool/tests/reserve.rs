@@ -1,7 +1,7 @@
 //! Goal: a miss waits for no write while the clean reserve has a free frame; when it has none, the miss
-//! helps, and only a little. A reserve that is too small for what leaves borrows frames, loses none of them
-//! and gives them back. Method: the background writer is held up in the engine's log, so that the reserve
-//! fills with the victims of misses; or the device is slow.
+//! writes a few of the waiting victims itself. A reserve that is too small for the victims borrows frames,
+//! loses none of them and gives them back. Method: the background writer is held up in the engine's log, so
+//! that the reserve fills with the victims of misses; or the device is slow.
 
 mod common;
 
@@ -19,7 +19,7 @@ use common::{new_file, small, stamp, version};
 
 const PAGES: u64 = 200;
 const RESERVE: u32 = 12;
-/// A thread that waits longer has waited for something that does not come.
+/// A test that waits longer has failed.
 const LONG: Duration = Duration::from_secs(60);
 
 /// A log that is durable up to 0 and cannot be advanced; the first attempt lasts until the test lets it go
@@ -40,7 +40,7 @@ impl Log for Slow {
     }
 
     fn advance(&self, _: u64) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-        // Not locked while it waits: a flush asks as well.
+        // The lock is not held while this waits, because a flush advances the log, too.
         let leave = self.leave.lock().unwrap().take();
         if let Some(leave) = leave {
             self.entered.send(())?;
@@ -87,12 +87,12 @@ impl World {
         Self { device, pool, file, tenant, leave }
     }
 
-    /// Writes so far by misses, and by anybody.
+    /// Pages that misses have written so far, and all writes of the device.
     fn writes(&self) -> (u64, u64) {
         (self.pool.stats().miss_writes, self.device.calls(IoOperation::Write))
     }
 
-    /// Lets go of the background writer, and checks that everything is as it was written.
+    /// Lets the background writer go on, and checks the contents of all pages.
     fn finish(self) {
         self.leave.send(()).unwrap();
         for number in 1..31 {
@@ -119,7 +119,7 @@ fn a_miss_without_a_reserve_frame_writes_at_most_eight_waiting_victims() {
         world.tenant.read(world.file.page(number)).unwrap();
     }
     world.tenant.read(world.file.page(150)).unwrap();
-    // Eight victims that are neighbours go in one write, and the miss took one of their frames for its own.
+    // The miss has written eight neighbouring victims in one write, and has taken one of their frames.
     assert_eq!(world.writes(), (8, 1));
     for number in 151..158 {
         world.tenant.read(world.file.page(number)).unwrap();
@@ -130,7 +130,7 @@ fn a_miss_without_a_reserve_frame_writes_at_most_eight_waiting_victims() {
     world.finish();
 }
 
-/// It has nothing to wait for, and does not write page by page.
+/// Without frames for copies, a flush does not wait for any, and writes runs of pages from their frames.
 #[test]
 fn a_flush_without_a_frame_for_copies_writes_a_run_from_where_it_is() {
     let world = World::held_up();
@@ -138,8 +138,8 @@ fn a_flush_without_a_frame_for_copies_writes_a_run_from_where_it_is() {
         world.tenant.read(world.file.page(number)).unwrap();
     }
     let dirty = world.pool.stats().dirty_frames;
-    // The log cannot be advanced for the first of the victims, and flushes say so; the others in the reserve
-    // wait for the background writer.
+    // The flush fails, because the log cannot be advanced for the first victim. The other victims in the
+    // reserve are left to the background writer.
     let error = world.file.flush().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Log, "{error}");
     assert_eq!(world.writes(), (0, 1));
@@ -179,7 +179,7 @@ fn a_stream_of_dirty_victims_borrows_frames_and_gives_them_back() {
     let pool = borrowing().open_on(&slow_device()).unwrap();
     let file = new_file(&pool, Path::new(""), "data", 4096);
     assert_eq!(pool.stats().reserve_frames, 32);
-    // Nothing leaves.
+    // No page leaves memory yet.
     assert_eq!(stream(&pool, &file, 0..512).1, 0);
     let (error, most) = stream(&pool, &file, 512..4096);
     assert!(error.is_none() && (1..=36).contains(&most), "{error:?}, {most} frames borrowed");
@@ -189,25 +189,25 @@ fn a_stream_of_dirty_victims_borrows_frames_and_gives_them_back() {
     for number in 0..4096 {
         assert_eq!(version(&tenant.read(file.page(number)).unwrap(), number), 1);
     }
-    // They are the pool's again: as many pages are hit as it has frames.
+    // All frames have been given back: the last pages, as many as there are frames, are in memory.
     let before = pool.stats().misses;
     (4096 - 512..4096).for_each(|number| drop(tenant.read(file.page(number)).unwrap()));
     assert_eq!(pool.stats().misses, before);
     pool.close().unwrap();
 }
 
-/// What floors and threads have a right to is not lent.
+/// The reserve does not borrow frames that floors and threads have a right to.
 #[test]
 fn promised_frames_are_not_borrowed() {
     let pool = borrowing().open_on(&slow_device()).unwrap();
     let file = new_file(&pool, Path::new(""), "data", 4096);
-    // 2 frames for each of 8 threads, and 8 more, are nobody's floor.
+    // 2 frames for each of 8 threads, and 8 more, cannot be part of a floor.
     let kept = pool.tenant("kept").floor_frames(512 - 24).open().unwrap();
     assert_eq!(stream(&pool, &file, 0..4096).1, 0);
     kept.set_floor_frames(0).unwrap();
     assert!(stream(&pool, &file, 0..4096).1 > 0);
     pool.check_invariants();
-    // Nor are frames of others, for a tenant that has a cap.
+    // For a tenant with a cap, no frames of other tenants are borrowed.
     let capped = pool.tenant("capped").cap_frames(100).open().unwrap();
     for number in 0..2048 {
         stamp(&mut capped.create(file.page(number)).unwrap(), number, 2);
@@ -216,8 +216,8 @@ fn promised_frames_are_not_borrowed() {
     pool.close().unwrap();
 }
 
-/// All that is in flight fails, what was borrowed for it included: it stays readable, and reopening the file
-/// gives everything back.
+/// After a failed write no dirty page can leave. Pages in memory stay readable, and reopening the file gives
+/// back all frames, the borrowed ones included.
 #[test]
 fn borrowed_frames_of_a_poisoned_file_come_back_when_it_is_reopened() {
     for after in [1, 4, 20] {
@@ -226,7 +226,7 @@ fn borrowed_frames_of_a_poisoned_file_come_back_when_it_is_reopened() {
         let file = new_file(&pool, Path::new(""), "data", 4096);
         let other = new_file(&pool, Path::new(""), "other", 512);
         stream(&pool, &file, 0..600);
-        // While some are borrowed.
+        // The write fails while more than eight frames are borrowed.
         let tenant = pool.default_tenant();
         let borrows = |number: &u64| {
             stamp(&mut tenant.create(file.page(*number)).unwrap(), *number, 1);
@@ -300,7 +300,7 @@ fn nothing_is_lost_while_frames_come_and_go() {
     pool.close().unwrap();
 }
 
-/// A caller that needs every frame gets them, those that were borrowed a moment ago included.
+/// A caller that needs all frames gets them, also those that were borrowed a moment ago.
 #[test]
 fn borrowed_frames_come_back_to_who_waits_for_them() {
     let pool = borrowing().open_on(&slow_device()).unwrap();

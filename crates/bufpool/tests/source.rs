@@ -1,5 +1,5 @@
-//! Goal: an engine's own source is a file like any other, and what goes wrong in it is told to its users and
-//! harms nobody else.
+//! Goal: an engine's own source is a file like any other. Its failures are errors for its users, and have no
+//! effect on other files.
 //! Method: a source in memory with a thread of its own, written against the public trait alone, which can be
 //! held, made to fail, panic or drop its requests at each call; on every backend.
 
@@ -37,11 +37,11 @@ enum Does {
     Drop,
     /// The call panics.
     Panic,
-    /// The call tells the end, and panics then.
+    /// The call finishes the request, and then panics.
     PanicLate,
 }
 
-/// The error of a failing source, to be found again by its type.
+/// The error of a failing source, which tests recognise by its type.
 #[derive(Debug)]
 struct Lost(Call);
 
@@ -122,7 +122,7 @@ impl Shared {
         }
     }
 
-    /// Serves the request, or not.
+    /// Does with the request what [`Does`] says for the call.
     fn work(&self, mut request: Request) {
         let mut state = self.lock();
         state.waiting += 1;
@@ -136,7 +136,7 @@ impl Shared {
             Does::Fail(kind) => Err(io::Error::new(kind, Lost(request.call()))),
             _ => state.serve(&mut request),
         };
-        // No lock is held that another call wants.
+        // `finish` may make other calls, which need this lock.
         drop(state);
         request.finish(result);
     }
@@ -209,7 +209,7 @@ impl Memory {
         }
     }
 
-    /// The version that is synced of a page.
+    /// The version of a page as of the last sync.
     fn synced(&self, number: u64) -> u64 {
         version(&self.shared.lock().synced[number as usize * PAGE_BYTES..][..PAGE_BYTES], number)
     }
@@ -357,7 +357,7 @@ fn a_source_that_cannot_be_used_is_refused() {
         lost.on(Call::Length, does);
         assert_eq!(kind(open(&lost)), ErrorKind::Io);
     }
-    // Limits of no sense are taken as the least that there are.
+    // Limits of 0 count as the least possible ones.
     let file =
         open(&Memory::with(2, Capabilities { run_bytes: 0, requests_in_flight: 0, ..writable })).unwrap();
     assert_eq!(version(&pool.default_tenant().read(file.page(1)).unwrap(), 1), 1);
@@ -379,7 +379,7 @@ fn a_source_for_reading_only_refuses_changes() {
     pool.close().unwrap();
 }
 
-/// Many misses wait in the source, by every way in, and are served in the end.
+/// Misses of each form of access wait in the source, and are served in the end.
 #[test]
 fn a_slow_source_is_waited_for() {
     on_each_backend(|io| {
@@ -617,7 +617,7 @@ fn a_read_cannot_be_filled_beyond_its_end() {
     pool.close().unwrap();
 }
 
-/// A source of zeros whose writes fail once they are told to, and whose next sync lasts until it is let go.
+/// A source of zeros whose writes fail once `fails` is set, and whose next sync lasts until the test says so.
 #[derive(Debug)]
 struct FailsDuringSync {
     fails: AtomicBool,
@@ -656,8 +656,8 @@ impl Source for FailsDuringSync {
     }
 }
 
-/// A page that is changed after the flush that closing begins with, and cannot be written, is lost: whoever
-/// closes hears of it.
+/// A page that is changed after the flush at the beginning of a close, and cannot be written, is lost. The
+/// close then returns an error.
 #[test]
 fn what_is_lost_while_a_file_is_closed_is_told() {
     for closes_pool in [false, true] {

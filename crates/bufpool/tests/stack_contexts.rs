@@ -1,9 +1,9 @@
-//! Goal: the calls above an access are part of its context where a tenant wants it, the same for hits and
-//! misses, and refused where they cannot be known. Method: one fetch function, called on several ways.
-//! Whether the calls are known depends on how this crate is compiled, and each test says so when it is
-//! compiled in another way. With `BUFPOOL_FRAME_POINTERS=1` that is a failure: `BUFPOOL_FRAME_POINTERS=1
-//! RUSTFLAGS="-C force-frame-pointers=yes" cargo test -p bufpool --test stack_contexts --target-dir
-//! target/frames`.
+//! Goal: the calls above an access are part of its context if the tenant asks for it, the same for hits and
+//! misses. A tenant that asks for it is refused where the calls cannot be found. Method: one fetch function
+//! that is called from several places. The calls can be found only if this crate is compiled with frame
+//! pointers. Otherwise each test says so and passes; with `BUFPOOL_FRAME_POINTERS=1` it fails:
+//! `BUFPOOL_FRAME_POINTERS=1 RUSTFLAGS="-C force-frame-pointers=yes" cargo test -p bufpool --test
+//! stack_contexts --target-dir target/frames`.
 
 mod common;
 
@@ -33,7 +33,7 @@ fn look_up(tenant: &Tenant, file: &File, number: u64) {
     black_box(());
 }
 
-/// A tenant whose contexts have this number of calls; none, and a word of why, where that cannot be.
+/// A tenant whose contexts have this number of calls; none, with a printed notice, without frame pointers.
 fn tenant(pool: &Pool, depth: u8) -> Option<Tenant> {
     match pool.tenant("t").stack_contexts(depth).open() {
         Ok(tenant) => Some(tenant),
@@ -67,7 +67,7 @@ fn more_than_eight_calls_are_refused() {
     pool.tenant("t").stack_contexts(0).open().unwrap();
 }
 
-/// In the background and at once; hits as well as misses, of the depth that was asked for.
+/// In the background mode and in deterministic mode, for hits as well as misses.
 #[test]
 fn two_ways_through_one_function_are_two_contexts() {
     let directory = directory();
@@ -105,21 +105,22 @@ fn nested(tenant: &Tenant, file: &File, depth: u8) {
     black_box(());
 }
 
-/// Callers beyond the depth make no difference.
+/// Calls beyond the depth do not change the context.
 #[test]
 fn the_depth_is_what_was_asked_for() {
     let directory = directory();
     for depth in 1..=8 {
-        // A pool of its own: hits that need not be noted again have no calls. So it is with many hits where a
-        // tenant has the number of an earlier one.
+        // Each depth has a pool of its own. A hit that is not noted has no context, and in a shared pool many
+        // hits would not be noted, because an earlier tenant with the same number has just noted the page.
         let pool = small().open().unwrap();
         let file = new_file(&pool, directory.path(), &format!("data{depth}"), 20);
         let Some(tenant) = tenant(&pool, depth) else { return };
         for below in 0..12 {
             nested(&tenant, &file, below);
         }
-        // The call of `fetch`, up to `depth - 1` of `nested` by itself, which are from one place, and this
-        // one.
+        // The calls above an access are that of `fetch`, up to `depth - 1` of `nested` by itself, all from
+        // one place, and the call in this loop. So there is one context for each depth of nesting below
+        // `depth`.
         assert_eq!(accesses(&pool).len(), usize::from(depth));
     }
 }
@@ -139,7 +140,7 @@ fn nobody_else_has_the_calls_in_its_contexts() {
     assert_eq!(accesses(&pool), [10, 12]);
 }
 
-/// Each way to a page: the stack is looked at, the access is granted and counted once.
+/// With each form of access, an access whose stack is walked is counted once.
 #[test]
 fn every_access_is_counted_once() {
     let directory = directory();
@@ -164,7 +165,7 @@ fn every_access_is_counted_once() {
     assert!(contexts.len() <= 24, "{labels:?}");
 }
 
-/// A large pool looks at few hits: the others leave their page where its load has put it.
+/// In a large pool the stack is walked on few hits. After the others, the page keeps the context of its load.
 #[test]
 fn a_hit_without_a_look_leaves_the_stream_as_it_is() {
     let directory = directory();
@@ -181,7 +182,7 @@ fn a_hit_without_a_look_leaves_the_stream_as_it_is() {
     assert!((90..160).contains(&sampled), "{accesses:?}");
 }
 
-/// On a stack that is nearly used up, and with the chain's end near.
+/// Threads with small stacks, where the chain of frame pointers is short.
 #[test]
 fn threads_with_small_stacks_are_served() {
     let directory = directory();

@@ -1,7 +1,7 @@
 //! Goal: no thread ever sees a stale, torn or lost page, whatever the others do. Method: more threads than
-//! cores and far fewer frames than pages; each page carries its number and version all over, and a table
+//! cores and far fewer frames than pages. Each page is filled with its number and version, and a table
 //! outside the pool says which version it must have whenever it is latched. At the end the file on disk is
-//! compared too.
+//! compared, too.
 
 mod common;
 mod tiers_below;
@@ -56,7 +56,7 @@ impl World {
         assert_eq!(version(bytes, number), expected, "page {number}");
     }
 
-    /// Under the exclusive latch.
+    /// Gives a page its next version; the caller holds its exclusive latch.
     fn change(&self, number: u64, bytes: &mut [u8]) {
         let next = self.versions[number as usize].load(Ordering::Acquire) + 1;
         stamp(bytes, number, next);
@@ -290,7 +290,7 @@ fn with_other_allocations() {
     }
 }
 
-/// Those that lie as well as those that do not.
+/// With tiers that answer wrongly as well as with those that do not.
 #[test]
 fn with_each_tier_below() {
     for below in Below::ALL {
@@ -311,7 +311,7 @@ fn temporary_files_come_and_go_beside_other_work() {
     temporary_files_come_and_go(small(), 30);
 }
 
-/// `rounds` times by each of four threads.
+/// Each of four threads makes, uses and removes a file `rounds` times.
 fn temporary_files_come_and_go(options: PoolOptions, rounds: u64) {
     let directory = directory();
     let pool = options.open().unwrap();

@@ -28,7 +28,7 @@ use tiers_below::Below;
 const EINTR: i32 = 4;
 const FAILURES: [SimFailure; 5] =
     [SimFailure::Io, SimFailure::NoSpace, SimFailure::Torn, SimFailure::Short(1000), SimFailure::Os(EINTR)];
-/// Of syncs alone: for other calls it is as the first.
+/// A failure that is tried for syncs only. For other calls it has the effect of the first of [`FAILURES`].
 const SYNC_FAILURE: SimFailure = SimFailure::Lost;
 /// Subsets of the unsynced writes that are tried for each power cut.
 const IMAGES: u64 = 3;
@@ -37,7 +37,7 @@ const IMAGES: u64 = 3;
 struct Mode {
     name: &'static str,
     options: fn() -> PoolOptions,
-    /// Of each operation of the device, from and to; none for no time.
+    /// The shortest and the longest time of each operation of the device; none for no delay.
     latency: Option<(Duration, Duration)>,
     script: fn(&mut World<'_>) -> Result<()>,
     random_script: fn(&mut World<'_>, &mut Random) -> Result<()>,
@@ -59,7 +59,7 @@ const BACKGROUND_WRITER: Mode =
 
 const FEW_FRAMES: [Mode; 2] = [DETERMINISTIC, BACKGROUND_WRITER];
 
-/// The tier is on the device that fails, and what it loses is not missed.
+/// The tier is on the device that fails. What it loses must not matter.
 const TIERED: [Mode; 3] = [
     Mode {
         name: "deterministic, over a tier",
@@ -92,7 +92,7 @@ const BORROWING: Mode = Mode {
 mod few_frames {
     use super::{Random, Result, World};
 
-    /// Pages of the file that stays as long as it is, and of the one that does not.
+    /// Pages of the file whose length does not change, and of the one whose length does.
     const PAGES: u64 = 48;
     const SIDE_PAGES: u64 = 12;
 
@@ -237,13 +237,13 @@ impl Mode {
         device
     }
 
-    /// What a run comes to whose pool did not open: nothing was told, and nothing is lost.
+    /// The counts of a run whose pool did not open: nothing was acknowledged, and nothing is lost.
     fn not_opened(&self) -> Counts {
         assert!(TIERED.iter().any(|tiered| tiered.name == self.name), "there is nothing to be read");
         Counts { runs: 1, hit: 1, refused: 1, ..Counts::default() }
     }
 
-    /// Device calls of each kind, the most of a few runs in which nothing fails.
+    /// The greatest numbers of device calls of each kind in a few runs in which nothing fails.
     fn run_undisturbed(&self) -> [u64; 4] {
         let mut calls = [0; 4];
         for seed in 0..3 {
@@ -264,7 +264,7 @@ impl Mode {
     }
 }
 
-/// What runs came to, for the line that is printed.
+/// Counts of runs, for the line that is printed.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     runs: u64,
@@ -272,7 +272,7 @@ struct Counts {
     hit: u64,
     /// Scripts that ended with an error.
     refused: u64,
-    /// Of these, while frames were borrowed.
+    /// Scripts that ended with an error while frames were borrowed.
     refused_borrowing: u64,
     most_borrowed: u32,
     tally: Tally,

@@ -137,7 +137,7 @@ fn a_tenant_closed_under_a_waiting_miss_is_an_error() {
     let pins: Vec<_> = (0..32).map(|number| other.pin(file.page(number)).unwrap()).collect();
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| kind(tenant.read(file.page(40))));
-        // Whether it waits by then or comes too late makes no difference to what it has to say.
+        // The error must be the same if the miss does not wait yet when the tenant is closed.
         std::thread::sleep(Duration::from_millis(20));
         tenant.clone().close().unwrap();
         drop(pins);
@@ -147,8 +147,8 @@ fn a_tenant_closed_under_a_waiting_miss_is_an_error() {
     assert_eq!(pool.tenant("next").cap_frames(4).open().unwrap().id(), tenant.id());
 }
 
-/// The frame of a dirty victim is exchanged for one of the clean reserve, so pages lie in those as well: no
-/// manager and no policy is surprised, which would cost it its say.
+/// Pages may lie in frames of the clean reserve, since the frame of a dirty victim is exchanged for one of
+/// them. Managers and policies take these frames like others; one that panicked would be replaced.
 #[test]
 fn managers_know_frames_of_the_reserve() {
     for frames in [40, 4200] {
@@ -160,7 +160,7 @@ fn managers_know_frames_of_the_reserve() {
             .into_iter()
             .map(|kind| pool.tenant(kind.name()).manager(Some(kind)).open().unwrap())
             .collect();
-        // How policies keep their pages does not depend on how many there are.
+        // The policies are tested in the small pool only, because they keep pages alike in pools of any size.
         let policies = if frames == 40 { &Policy::ALL[..] } else { &[] };
         let directed: Vec<_> = policies
             .iter()
@@ -184,8 +184,8 @@ fn managers_know_frames_of_the_reserve() {
     }
 }
 
-/// Tenants that want nothing of their own have a manager in common; each leaves with the first thing it
-/// wants, and its pages.
+/// Tenants that ask for nothing of their own share one manager, in the commons. A tenant leaves the commons,
+/// with its pages, when it first asks for something.
 #[test]
 fn tenants_without_wishes_are_in_the_commons() {
     let directory = directory();
@@ -209,7 +209,7 @@ fn tenants_without_wishes_are_in_the_commons() {
     assert!(pool.stats().metadata_bytes < before + 1024, "it has no manager of its own");
     another.close().unwrap();
 
-    // One place in the code, four tenants.
+    // Four tenants read from one call site.
     for (tenant, first) in plain.iter().zip([0, 50, 100, 150]) {
         scan(tenant, &file, first..first + 5);
     }
@@ -291,9 +291,10 @@ fn mistakes_of_a_foolish_tenant_are_counted_and_it_is_revoked() {
     assert!(stats.revocations > 0, "{stats:?}");
 }
 
-/// Two sites of a tenant take turns at being the one that comes back to its pages: what was learned of each
-/// is wrong as soon as it is learned. Beside it somebody reads with another manager, or none. Returns the
-/// misses of the first tenant, and which accesses of the other one missed.
+/// A tenant has two call sites, one of which reads some pages again and again, the other each page once. They
+/// exchange these roles every `turn` accesses, so that a manager learns the wrong thing. Beside it a tenant
+/// without a manager reads pages of its own. Returns the misses of the first tenant, and which accesses of
+/// the other one missed.
 fn beside_a_fool(manager: Option<ManagerKind>, turn: u64) -> (u64, Vec<bool>) {
     let directory = directory();
     let pool = deterministic().frames(128).manager(None).open().unwrap();
@@ -391,8 +392,8 @@ fn tenants_are_managed_as_they_ask() {
     pool.check_invariants();
 }
 
-/// Misses of tenants that run the same code, on the few pages of their own that they read again and again;
-/// others they read once.
+/// Each of many tenants reads few pages of its own again and again, and other pages once, from the same call
+/// sites. Returns the misses of the pages that are read again.
 fn misses_of_small_tenants(learn_alone: bool) -> u64 {
     const TENANTS: u64 = 20;
     let device = stamped_device(24_000);

@@ -106,7 +106,7 @@ struct Client {
     /// The file's pages get other versions when they leave memory.
     is_writable: bool,
     accesses: u64,
-    /// How old the page was that left last, and when; once.
+    /// The time and the age of the page that left last, until the tier is told.
     life: Option<(u64, u64)>,
     source_reads: u64,
     tier_hits: u64,
@@ -150,14 +150,14 @@ impl Client {
             self.order.demote(gone.page);
         }
         if !gone.stays_below || gone.is_used_again {
-            // The access that it makes room for is counted when it leaves, the time of its own last one is
-            // not.
+            // As in a pool: the access that the page makes room for is counted in the time, and the access by
+            // which it was last used is not counted in its age.
             self.life = Some((now + 1, now - gone.used_at - 1));
         }
     }
 }
 
-/// Access by access, with the simulator's directory of such a tier.
+/// The pool and a model that uses the simulator's directory of such a tier do the same, access by access.
 #[test]
 fn a_pool_over_a_tier_that_promotes_is_a_client_of_the_simulators() {
     for (tier_pages, pages) in [(1, 60), (7, 40), (40, 71), (40, 100), (200, 150)] {
@@ -256,7 +256,7 @@ fn a_tier_that_pools_share_is_offered_what_is_read_from_read_only_files() {
     }
 }
 
-/// Who would wait to see what a page is worth cannot promote.
+/// A policy of admission that offers pages later than at their load cannot be combined with promotion.
 #[test]
 fn a_tier_that_promotes_is_offered_all_pages() {
     for admit in [TierAdmit::SecondEviction, TierAdmit::HitOnce] {
@@ -267,7 +267,7 @@ fn a_tier_that_promotes_is_offered_all_pages() {
     }
 }
 
-/// A page that the tier keeps is changed while it is in memory: the tier has what the file has afterwards.
+/// If a page that the tier keeps is changed in memory, the tier has the new version once the page has left.
 #[test]
 fn a_page_that_stays_below_is_renewed_when_it_leaves() {
     let device = stamped_device(PAGES);
@@ -318,8 +318,8 @@ fn pages_come_from_a_tier_on_each_backend() {
     });
 }
 
-/// A pool over a hoarding tier, with a file of 100 pages at version 1 that have all been in memory once, so
-/// that the tier has a copy of each but the last.
+/// A pool over a [`Hoarder`], with a file of 100 pages at version 1 that have all been in memory once, so
+/// that the tier has a copy of each page that has left memory.
 struct Hoarded {
     device: SimDevice,
     hoarder: Arc<Hoarder>,
@@ -431,7 +431,7 @@ fn serves_no_copy_of_before(policy: TierPolicy, answer: Answer) {
     }
 }
 
-/// A tier that has what is asked for is believed: the test above would see a stale page.
+/// The pool serves right copies from the tier, so the test above would find a stale page.
 #[test]
 fn a_hoarder_that_answers_as_asked_is_hit() {
     let world = Hoarded::new(Answer::AsAsked);
@@ -586,7 +586,8 @@ fn a_compressed_tier_has_more_pages_than_bytes_for_them() {
     }
 }
 
-/// What a tier is worth is known by what a read of the source takes, however it is made.
+/// The latency of the source, by which a tier is judged, is measured with each form of access that reads
+/// single pages.
 #[test]
 fn each_way_of_reading_a_page_alone_tells_what_the_source_takes() {
     let read_together = |pool: &Pool, file: &File| {
@@ -596,7 +597,7 @@ fn each_way_of_reading_a_page_alone_tells_what_the_source_takes() {
     let prefetch = |pool: &Pool, file: &File| {
         let pages = [1, 3, 5].map(|number| file.page(number));
         assert_eq!(pool.default_tenant().prefetch(pages), 3);
-        // Who finds a page on its way in waits for it.
+        // These reads wait for the prefetched pages.
         pages.into_iter().for_each(|page| drop(pool.default_tenant().read(page).unwrap()));
     };
     let ways: [fn(&Pool, &File); 2] = [read_together, prefetch];
@@ -612,8 +613,7 @@ fn each_way_of_reading_a_page_alone_tells_what_the_source_takes() {
     }
 }
 
-/// Who reads is served from the file, and the third question without an answer is the last that is waited
-/// for.
+/// Reads are served from the file, and after the third question without an answer no read waits for the tier.
 #[test]
 fn a_tier_that_never_answers_is_passed_by() {
     for with_futures in [false, true] {
@@ -645,7 +645,7 @@ fn futures_are_served_from_a_tier() {
     for options in [small, deterministic] {
         for answer in Answer::ALL {
             let device = stamped_device(PAGES);
-            // A tier at the speed of memory pays then.
+            // The device is so slow that a tier in memory pays.
             device.set_latency(Duration::from_micros(200), Duration::from_micros(300));
             let hoarder = Arc::new(Hoarder::new(answer));
             let options = over(options(), Arc::clone(&hoarder) as _, TierPolicy::Demote);
@@ -732,7 +732,7 @@ fn a_tier_is_resized_while_a_pool_uses_it() {
     });
 }
 
-/// The longest limit there is: nothing overflows.
+/// The greatest value of `tier_wait_ms` does not overflow.
 #[test]
 fn a_limit_may_be_as_long_as_it_can_be() {
     let device = stamped_device(PAGES);
@@ -767,7 +767,7 @@ fn what_no_tier_can_do_is_refused_when_the_pool_is_opened() {
     over(small(), tier, TierPolicy::Demote).open().unwrap().close().unwrap();
 }
 
-/// A path of another file than a tier's, by mistake.
+/// The path of a file that is no tier is refused, and the file is not changed.
 #[test]
 fn a_file_that_is_not_a_tiers_is_left_as_it_is() {
     let folder = directory();
@@ -831,14 +831,15 @@ fn hooks_see_pages_on_their_way_to_a_tier_and_back() {
         }
         let kept = hoarder.bytes_of(0, 5);
         assert_eq!(kept, contents[5 * PAGE_BYTES..6 * PAGE_BYTES], "as its file has it");
-        // A page that cannot be made ready for the tier is in its file.
+        // A page that the hooks refuse for the tier is read from its file.
         assert_eq!((tier_hits(&pool), hoarder.bytes_of(0, 3).is_empty()), (PAGES - u64::from(fails), fails));
         tenant.write(file.page(9)).unwrap()[0] ^= 1;
         file.flush().unwrap();
     }
 }
 
-/// Pages that were not accessed again after they came in, and those of a scan, stay out as the engine wishes.
+/// The engine may keep pages out of the tier that were not accessed again after they came in, or left once
+/// only.
 #[test]
 fn a_tier_gets_the_pages_that_are_admitted() {
     let offered = |admit, again: &dyn Fn(u64) -> bool| {

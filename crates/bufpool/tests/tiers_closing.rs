@@ -1,5 +1,5 @@
-//! Goal: a pool lets go of its tier, and of files, when its calls and answers are over, and not before.
-//! Method: tiers that answer late, forget slowly, or are asked while the pool closes.
+//! Goal: a pool releases its tier, and files, when all calls and answers of the tier are over, and not
+//! before. Method: tiers that answer late, forget slowly, or are asked while the pool closes.
 
 mod common;
 mod tiers_below;
@@ -23,8 +23,8 @@ use common::{
 };
 use tiers_below::over;
 
-/// A pool that was closed lets go of its tier once: with its last handle it does not take it from the pool
-/// that has it by then.
+/// A pool detaches its tier when it is closed, and not again when its last handle is dropped: another pool
+/// may have the tier by then.
 #[test]
 fn a_closed_pool_leaves_the_tier_to_the_next() {
     let tier = Arc::new(MemoryTier::new(40));
@@ -106,13 +106,13 @@ impl PageHooks for Slow {
     fn before_write(&self, _: PageName, _: &mut [u8]) {}
 }
 
-/// Whoever drops a pool's last handle finds all written and the files free, though an answer of the tier was
-/// under way; and nothing is written if that was a panic.
+/// When the last handle of a pool has been dropped, all pages are written and the files are free, although an
+/// answer of the tier was under way. If that drop is part of a panic, nothing is written.
 #[test]
 fn the_last_handle_waits_for_the_tiers_answers() {
     for panics in [false, true] {
         let device = stamped_device(60);
-        // As long as it takes until pages come from the tier, which is passed by if the device is as fast.
+        // The device is slow, because a tier is passed by over a device that is as fast.
         let latency = Duration::from_millis(20);
         device.set_latency(latency, latency);
         let (reached, arrivals) = channel();
@@ -141,7 +141,8 @@ fn the_last_handle_waits_for_the_tiers_answers() {
     }
 }
 
-/// Who has learned that a file is closed may open it again, though the tier has not forgotten it yet.
+/// Once an access was refused because the file is closed, the file can be opened again, although the tier has
+/// not forgotten its pages yet.
 #[test]
 fn a_file_that_is_closed_is_not_given_out_again() {
     type Open = fn(&Pool, &Path) -> bufpool::Result<File>;
@@ -204,8 +205,8 @@ impl Tier for TakesLater {
     }
 }
 
-/// A pool lets go of its tier when no thread of its own gives it pages any more: another pool may have it
-/// then.
+/// A pool detaches its tier only when no thread of the pool offers it pages any more. Then another pool may
+/// have it.
 #[test]
 fn a_tier_is_let_go_of_when_its_calls_are_over() {
     let ((reached, arrivals), (let_go, lets_go)) = (channel(), channel());

@@ -1,8 +1,8 @@
-//! Goal: no page is ever served that differs from what its file has, also where a tier hears late that it
+//! Goal: no page is ever served that differs from the page in its file, also if a tier hears late that it
 //! should forget. Method: calls of `forget` are dropped, delayed, or overtake one another and later
 //! demotions, and demotions and fills are delayed or overtake one another and calls of `forget`, while pages
-//! change in every way in which a page can change; each page is held against a list of what it must be, once
-//! on its way in from the file and once from the tier.
+//! change in every way in which a page can change. Each page is compared with the version that it must have,
+//! once as it comes from the file and once as it comes from the tier.
 
 mod common;
 
@@ -65,12 +65,12 @@ enum Call {
 struct State {
     calls: u64,
     random: u64,
-    /// With the number of the call at which each came.
+    /// The calls that wait, each with its number.
     waiting: Vec<(u64, Call)>,
     told: u64,
-    /// Told after one that came later.
+    /// The number of calls that the tier was told of after a later one.
     overtaken: u64,
-    /// When the last that was told had come.
+    /// The number of the call that the tier was last told of.
     last_told: u64,
 }
 
@@ -121,7 +121,7 @@ impl LateTier {
         }
     }
 
-    /// Offers a page, now or later; what the tier says of one that it hears of later the pool never learns.
+    /// Offers a page to the tier, now or later. If later, the pool does not learn what the tier answers.
     fn offer(&self, call: Call) -> Demoted {
         let demoted = match (self.late, call) {
             (Late::Forgets, Call::Demote(page, version, bytes)) => self.tier.demote(page, version, bytes),
@@ -182,7 +182,7 @@ struct World {
     expected: Vec<u64>,
     /// The next version.
     next: u64,
-    /// For messages.
+    /// The name of this world in messages.
     name: String,
 }
 

@@ -1,7 +1,7 @@
-//! Goal: what an executor does in its wakers harms nobody: wakers run on a thread that nothing of the pool
-//! waits for, hold no lock, and may panic. Method: wakers that use the pool, panic, or drop it; hooks that
-//! hold up a transfer until the test has left its waker. A failure is a waker that is not run in time, or by
-//! the wrong thread.
+//! Goal: an executor may do anything in its wakers: they run on a thread that nothing of the pool waits for,
+//! no lock is held while they run, and they may panic. Method: wakers that use the pool, panic, or drop it;
+//! hooks that hold up a transfer until the test has left its waker. A failure is a waker that is not run in
+//! time, or by the wrong thread.
 
 mod common;
 
@@ -37,7 +37,7 @@ fn poll<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(waker))
 }
 
-/// A waker that says where it runs and what trying a page there says.
+/// A waker that sends the name of its thread, and whether `try_read` of the page gave no error there.
 fn trying(pool: &Pool, file: &File, number: u64) -> (Waker, Receiver<(String, bool)>) {
     let (sender, receiver) = channel();
     let (tenant, file) = (pool.default_tenant(), file.clone());
@@ -56,7 +56,7 @@ fn assert_run_by_the_waker_thread(receiver: &Receiver<(String, bool)>) {
     assert_eq!(heard(receiver), ("bufpool-waker".to_owned(), true));
 }
 
-/// What is sent within a minute.
+/// Receives a message; fails after a minute.
 fn heard<T>(receiver: &Receiver<T>) -> T {
     receiver.recv_timeout(Duration::from_secs(60)).expect("a waker is run")
 }
@@ -142,7 +142,7 @@ fn a_waker_may_try_when_a_page_has_left() {
     let mut future = tenant.read_async(file.page(heard(&held_up)));
     let (waker, woken) = trying(&pool, &file, 59);
     assert!(poll(&mut future, &waker).is_pending());
-    // Nobody is held up any more.
+    // No transfer is held up any more.
     drop(go);
     assert_run_by_the_waker_thread(&woken);
     misses.join().unwrap();
@@ -155,7 +155,7 @@ fn a_waker_may_try_when_its_time_has_come() {
     let guard = tenant.write(file.page(1)).unwrap();
     let mut future = pool.default_tenant().read_async(file.page(1));
     let (waker, woken) = trying(&pool, &file, 2);
-    // Others of the process that let go of latches may wake it before.
+    // Releases of latches by other tests of the process may wake it before.
     let polled = loop {
         match poll(&mut future, &waker) {
             Poll::Ready(polled) => break polled,
@@ -328,8 +328,8 @@ fn a_pool_may_be_dropped_in_a_waker() {
     });
 }
 
-/// While the last handle is dropped under a lock that a waker wants, as an executor may that drops a task
-/// under its own.
+/// The last handle is dropped under a lock that a waker needs, as by an executor that drops a task under its
+/// own lock.
 #[test]
 fn a_pool_does_not_wait_for_its_wakers() {
     let (pool, file) = open_on(small(), &stamped_device(60));
@@ -359,8 +359,8 @@ fn a_pool_does_not_wait_for_its_wakers() {
     assert!(is_over.load(Ordering::Acquire));
 }
 
-/// Tasks that are polled again whenever they are woken come to their pages, on too few frames and with wakers
-/// that try.
+/// Tasks that are polled again whenever they are woken get their pages, with too few frames and with wakers
+/// that try to read a page.
 #[test]
 fn tasks_whose_wakers_try_come_to_their_end() {
     on_each_backend(|io| {
@@ -401,7 +401,7 @@ fn block_on_trying(pool: &Pool, file: &File, number: u64) -> OwnedReadGuard {
     }
 }
 
-/// Futures of all kinds say so, and do nothing more.
+/// Futures of all kinds panic then, and have no other effect.
 #[test]
 fn a_future_that_is_polled_after_it_was_ready_panics() {
     let (pool, file) = open_on(small(), &stamped_device(60));

@@ -1,6 +1,6 @@
 //! Goal: the pages that a tenant's manager wants come in before their first access, within the tenant's
-//! limit, and the manager knows of them; what it says wrongly is left out, and its panics are caught.
-//! Method: a manager that wants what the test tells it to, counts, and the calls that it was given.
+//! limit, and the manager is told of them; wrong wants are left out, and the manager's panics are caught.
+//! Method: a manager that wants the pages that the test says, counts, and the calls that the manager got.
 
 mod common;
 
@@ -155,7 +155,7 @@ fn nonsense_is_left_out() {
     let stats = world.want(wants, 0);
     assert_eq!(stats.prefetch_issued, 4, "pages 5, 6, 7 and 1999");
     assert_eq!((stats.prefetch_failed, stats.tenants[1].manager), (0, "custom"));
-    // More than is looked at.
+    // More wants than the pool looks at.
     let stats = world.want(vec![beyond; WANTS_MAX].into_iter().chain(world.pages(20..30)), 1);
     assert_eq!(stats.prefetch_issued, 4);
 }
@@ -166,7 +166,7 @@ fn wants_end_with_the_limit() {
     let stats = world.want(world.pages(100..200), 0);
     assert_eq!((stats.prefetch_issued, world.shared.lock().unwrap().frames_left), (50, Some(50)));
     assert_eq!(world.shared.lock().unwrap().ahead, world.pages(100..150), "those needed first");
-    // None is left, so the manager is not asked.
+    // The limit is used up, so the manager is not asked.
     let questions = world.shared.lock().unwrap().questions;
     assert_eq!(world.want(world.pages(300..310), 1).prefetch_issued, 50);
     assert_eq!(world.shared.lock().unwrap().questions, questions);
@@ -207,7 +207,7 @@ fn blocks_ahead_may_be_named() {
     assert_eq!(world.shared.lock().unwrap().gone, [world.page(1009)]);
 }
 
-/// What a manager does that calls the pool it is called by. Returns the errors.
+/// Calls that a manager makes of the pool that calls it. Returns their errors.
 fn call_back((pool, tenant, file): &(Pool, Tenant, File)) -> Vec<ErrorKind> {
     let page = file.page(99);
     let refused = [
@@ -228,7 +228,7 @@ fn call_back((pool, tenant, file): &(Pool, Tenant, File)) -> Vec<ErrorKind> {
 
 #[test]
 fn a_manager_that_calls_the_pool_back_is_refused() {
-    // One that is not refused waits for the lock that its own thread holds.
+    // A call that is not refused would wait for ever for the policy lock, which its own thread holds.
     in_a_minute(|| {
         for options in [small(), deterministic()] {
             let device = stamped_device(100);

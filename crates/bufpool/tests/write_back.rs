@@ -1,5 +1,5 @@
-//! Goal: what was changed reaches the file, once, and nothing that was not acknowledged as failed is lost.
-//! Method: counts of writes in small cases; failures of the simulated device at chosen calls.
+//! Goal: each change reaches the file, by one write, and no change is lost unless an error said so. Method:
+//! counts of writes in small cases; failures of the simulated device at chosen calls.
 
 mod common;
 
@@ -19,7 +19,7 @@ fn only_dirty_pages_are_written_and_each_once() {
         let tenant = pool.default_tenant();
         for number in 0..20 {
             drop(tenant.read(file.page(number)).unwrap());
-            // Exclusive, but never written through.
+            // Latched exclusively, but not changed.
             assert_eq!(tenant.write(file.page(number)).unwrap()[0], 0);
         }
         file.flush().unwrap();
@@ -90,7 +90,7 @@ fn dropped_pages_are_not_written() {
         let expected = if number < 5 { 1 } else { 2 };
         assert_eq!(version(&tenant.read(file.page(number)).unwrap(), number), expected);
     }
-    // Pages beyond a truncation begin again as zeros.
+    // Pages that were truncated and are added again are zeros.
     assert_eq!(file.extend(2).unwrap(), 15..17);
     assert!(tenant.read(file.page(15)).unwrap().iter().all(|&byte| byte == 0));
     pool.check_invariants();
@@ -111,7 +111,7 @@ fn space_is_allocated_not_a_hole() {
 
 #[test]
 fn dropping_every_handle_writes_what_is_dirty() {
-    // One page, and more than are in flight at a time.
+    // One dirty page, and more than are in flight at a time.
     for dirty in [2..3, 0..400] {
         on_each_backend(|io| {
             let directory = directory();
@@ -170,7 +170,7 @@ fn a_flush_of_many_pages_writes_each_of_them_once() {
     });
 }
 
-/// By way of frames for copies, and where there are none. A transfer ends at a clean page, and with the file.
+/// With frames for copies, and without. A transfer ends at a clean page, and at the end of the file.
 #[test]
 fn a_flush_writes_dirty_neighbours_in_one_transfer() {
     let copies = small().reserve_high_frames(12).reserve_low_frames(1);
@@ -248,7 +248,7 @@ fn a_dirty_limit_that_is_lowered_has_pages_written() {
     assert_eq!(kind(other.set_dirty_limit_percent(10)), ErrorKind::PoolClosed);
 }
 
-/// Also where the background writer and the backend have the pool at that moment.
+/// Also if the background writer and the backend hold references to the pool at that moment.
 #[test]
 fn whoever_drops_the_last_handle_finds_everything_written_and_unlocked() {
     for seed in 0..20 {

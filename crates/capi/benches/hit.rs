@@ -1,6 +1,6 @@
-//! A hit through C's functions, and one by an owned guard, held against a borrowed one in Rust: `cargo bench
-//! -p bufpool-capi`. Loops over the same resident pages in alternating rounds; the middle one of the ratios
-//! counts. The bars are 1.3 and 1.5.
+//! A hit through the C functions, and one by an owned guard, compared with one by a borrowed guard in Rust:
+//! `cargo bench -p bufpool-capi`. Loops over resident pages in alternating rounds, and prints the medians of
+//! the ratios beside their bounds, 1.3 and 1.5.
 //!
 //! With `once` as argument there is one short round, for tools that count instructions: `by_c`, `by_rust` and
 //! `by_owned` are functions of their own.
@@ -24,7 +24,7 @@ const PAGES: u64 = 1024;
 const HITS: u64 = 4_000_000;
 const ROUNDS: usize = 15;
 
-/// The pool of C, opened as C does.
+/// A file and a tenant of a pool that was opened by the C functions. Their handles are never freed.
 struct ByC {
     file: *mut bufpool_file,
     tenant: *mut bufpool_tenant,
@@ -54,7 +54,7 @@ impl ByC {
 
     #[inline(never)]
     fn by_c(&self, hits: u64, site: *mut bufpool_site) -> u64 {
-        // As a program in C calls them: nothing is known of them here.
+        // Called as a C program calls them: the compiler cannot see into them here.
         let read: unsafe extern "C" fn(_, _, _, _, _) -> _ = black_box(bufpool_read);
         let release: unsafe extern "C" fn(_) = black_box(bufpool_release);
         let mut sum = 0;
@@ -114,7 +114,7 @@ fn main() {
             let by_rust = nanoseconds(hits, || by_rust(&tenant, page, hits));
             [by_rust, by_c, nanoseconds(hits, || by_owned(&tenant, page, hits))]
         })
-        // The first brings the pages in.
+        // The first round brings the pages in.
         .skip(rounds.min(1))
         .collect();
     for (name, column, bar) in [("through C", 1, 1.3), ("by an owned guard", 2, 1.5)] {

@@ -12,20 +12,20 @@ pub struct bufpool_file {
     pub(crate) file: File,
 }
 
-/// How a file is opened: all zeros open one that is there, for reading and writing.
+/// How a file is opened. All zeros are the defaults: a file that exists, for reading and writing.
 #[repr(C)]
 pub struct bufpool_file_options {
-    /// Make an empty file if there is none.
+    /// Makes an empty file if there is none of this name.
     pub create: bool,
-    /// For reading only.
+    /// Opens the file for reading only.
     pub read_only: bool,
-    /// The file may end within a page.
+    /// The file may have any length in bytes, and may end within a page.
     pub bytes: bool,
-    /// The engine's number for the file.
+    /// The engine's own number for the file.
     pub tag: u64,
 }
 
-/// Opens a file, to be freed by bufpool_file_free. Null options are the defaults.
+/// Opens a file of the pool. The handle has to be freed by bufpool_file_free. Null options are the defaults.
 ///
 /// # Safety
 ///
@@ -53,7 +53,7 @@ pub unsafe extern "C" fn bufpool_file_open(
     })
 }
 
-/// Gives up a handle. The file stays open in its pool. Null is left alone.
+/// Frees a handle. The file stays open in its pool. Does nothing with null.
 ///
 /// # Safety
 ///
@@ -67,7 +67,8 @@ pub unsafe extern "C" fn bufpool_file_free(file: *mut bufpool_file) {
     });
 }
 
-/// Flushes the file and closes it; other handles find it closed. The handle is to be freed in either case.
+/// Flushes the file and closes it; other handles find it closed. If that fails, the file stays open, unless
+/// it was poisoned: then it is closed and its dirty pages are lost. The handle has to be freed in any case.
 ///
 /// # Safety
 ///
@@ -78,7 +79,8 @@ pub unsafe extern "C" fn bufpool_file_close(file: *const bufpool_file) -> bufpoo
     guarded(|| Ok(unsafe { of(file, "file") }?.file.clone().close()?))
 }
 
-/// Writes the file's dirty pages and makes it durable.
+/// Writes the pages of the file that are dirty when the call begins, and makes the file durable. Waits for
+/// the device. If it fails, pages that were not written stay dirty.
 ///
 /// # Safety
 ///
@@ -89,7 +91,8 @@ pub unsafe extern "C" fn bufpool_file_flush(file: *const bufpool_file) -> bufpoo
     guarded(|| Ok(unsafe { of(file, "file") }?.file.flush()?))
 }
 
-/// Adds pages of zeros at the end. `first`, which may be null, gets the number of the first of them.
+/// Adds pages of zeros at the end of the file. `first`, which may be null, gets the number of the first new
+/// page.
 ///
 /// # Safety
 ///
@@ -112,7 +115,7 @@ pub unsafe extern "C" fn bufpool_file_extend(
     })
 }
 
-/// Shortens the file to that many pages.
+/// Shortens the file to `pages` pages. Dirty pages behind them are not written.
 ///
 /// # Safety
 ///
@@ -123,7 +126,7 @@ pub unsafe extern "C" fn bufpool_file_truncate(file: *const bufpool_file, pages:
     guarded(|| Ok(unsafe { of(file, "file") }?.file.truncate(pages)?))
 }
 
-/// The file's pages; 0 of a null handle.
+/// The number of pages of the file; 0 for a null handle.
 ///
 /// # Safety
 ///
@@ -134,7 +137,7 @@ pub unsafe extern "C" fn bufpool_file_pages(file: *const bufpool_file) -> u64 {
     unsafe { file.as_ref() }.map_or(0, |file| file.file.pages())
 }
 
-/// The file's length in bytes; 0 of a null handle.
+/// The length of the file in bytes; 0 for a null handle.
 ///
 /// # Safety
 ///
@@ -145,7 +148,7 @@ pub unsafe extern "C" fn bufpool_file_bytes(file: *const bufpool_file) -> u64 {
     unsafe { file.as_ref() }.map_or(0, |file| file.file.byte_len())
 }
 
-/// Gives a file that was opened with `bytes` that length.
+/// Sets the length of a file that was opened with the option `bytes`. What it grows by is zeros.
 ///
 /// # Safety
 ///

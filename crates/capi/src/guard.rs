@@ -10,25 +10,25 @@ use crate::site::{bufpool_site, made_site, site};
 use crate::status::{Failure, both, bufpool_status, guarded, out};
 use crate::tenant::bufpool_tenant;
 
-/// Bits of a page's number below its class, far more than pages can have.
+/// Bits of a page's number below its class. Numbers of pages have at most 40 bits.
 const CLASS_SHIFT: u32 = 56;
 
-/// Words of a guard that are the library's.
+/// Words of a guard that only the library uses.
 pub const BUFPOOL_GUARD_WORDS: usize = 12;
 
-/// Access to a page, or a pin that keeps it in memory. Room for one is the caller's, and stays where it is
-/// from the call that grants it to bufpool_release, by the same thread. A guard that was released, or is all
-/// zeros, is no guard, and releasing it does nothing. File, tenant and pin that it was granted for stay until
-/// then.
+/// A latch on a page, or a pin that keeps a page in memory. The caller has the memory for it, and must not
+/// move it from the call that grants it until the same thread calls bufpool_release. The handles of the file
+/// and the tenant, and the pin of bufpool_latch, must not be freed or released before. A guard that was
+/// released, or is all zeros, holds nothing; to release it again does nothing.
 #[repr(C)]
 pub struct bufpool_guard {
     /// The page's bytes, for reading; null in a pin.
     pub bytes: *const u8,
-    /// Bytes of a page.
+    /// The number of these bytes, the size of a page; 0 in a pin.
     pub len: usize,
-    /// The library's: what it is, and its parts.
+    /// Used by the library: the kind of guard.
     pub kind: usize,
-    /// See `kind`.
+    /// Used by the library: the guard.
     pub held: [MaybeUninit<usize>; BUFPOOL_GUARD_WORDS],
 }
 
@@ -40,16 +40,16 @@ const PIN: usize = 3;
 const OWNED: usize = 4;
 const PASSING: usize = 5;
 
-/// What can be held.
+/// A guard or a pin that a `bufpool_guard` can hold.
 pub(crate) trait Held: Sized {
     const KIND: usize;
 
-    /// The page's bytes, where it has them.
+    /// The page's bytes; none for a pin.
     fn bytes(&self) -> Option<NonNull<[u8]>> {
         None
     }
 
-    /// Puts it where the caller has room for it.
+    /// Moves it into the caller's memory.
     fn give(self, place: &mut MaybeUninit<bufpool_guard>) {
         let bytes = self.bytes();
         self.give_with(bytes, place);
@@ -108,7 +108,7 @@ impl Held for PassingGuard<'_> {
 }
 
 impl bufpool_guard {
-    /// What it holds, to be dropped, if it is that.
+    /// Takes out what the guard holds, to be dropped. The guard is then none.
     ///
     /// # Safety
     ///
@@ -121,7 +121,7 @@ impl bufpool_guard {
         unsafe { self.held.as_mut_ptr().cast::<H>().read() }
     }
 
-    /// What it holds, where it is.
+    /// What the guard holds, in place.
     ///
     /// # Safety
     ///
@@ -133,7 +133,7 @@ impl bufpool_guard {
     }
 }
 
-/// Grants what `access` asks for, where the caller has room for it.
+/// Grants what `access` returns, and moves it into the caller's memory.
 ///
 /// # Safety
 ///
@@ -161,13 +161,14 @@ unsafe fn grant<'a, H: Held>(
     })
 }
 
-/// As BUFPOOL_PAGE has put them together.
+/// The page of a number that BUFPOOL_PAGE may have put together with a class.
 #[inline(always)]
 fn classed(file: &bufpool_file, page: u64) -> ClassedPage<'_> {
     file.file.page(page & ((1 << CLASS_SHIFT) - 1)).class((page >> CLASS_SHIFT) as u8)
 }
 
-/// Shared access to a page, which is read if it is not in memory. `from` may be null.
+/// Latches a page for reading; other readers may have it too. The page is read from the file if it is not in
+/// memory. `from` is the call site, and may be null. May wait for the device and for writers of the page.
 ///
 /// # Safety
 ///
@@ -188,7 +189,7 @@ pub unsafe extern "C" fn bufpool_read(
     }
 }
 
-/// A hit without anything special. None: whatever it takes, nothing is done.
+/// A hit that needs nothing special. None if the access needs more, such as a read; nothing is done then.
 ///
 /// # Safety
 ///
@@ -213,7 +214,7 @@ unsafe fn read_in_passing(
     Some(())
 }
 
-/// Whatever it takes; not in the function above.
+/// Any access for reading. Not inlined, so that `bufpool_read` needs little room on the stack.
 ///
 /// # Safety
 ///
@@ -230,7 +231,8 @@ unsafe fn read(
     unsafe { grant(tenant, file, page, from, guard, |at, page| at.read(page)) }
 }
 
-/// Exclusive access to a page, which is read if it is not in memory.
+/// Latches a page exclusively. The page is read from the file if it is not in memory. `from` is the call
+/// site, and may be null. bufpool_bytes gives the bytes for writing.
 ///
 /// # Safety
 ///
@@ -247,7 +249,8 @@ pub unsafe extern "C" fn bufpool_write(
     unsafe { grant(tenant, file, page, from, guard, |at, page| at.write(page)) }
 }
 
-/// Exclusive access to a page, filled with zeros and not read.
+/// Latches a page exclusively, filled with zeros and not read from the file. `from` is the call site, and may
+/// be null.
 ///
 /// # Safety
 ///
@@ -264,7 +267,8 @@ pub unsafe extern "C" fn bufpool_create(
     unsafe { grant(tenant, file, page, from, guard, |at, page| at.create(page)) }
 }
 
-/// Keeps a page in memory without latching it.
+/// Keeps a page in memory without latching it. The page is read from the file if it is not in memory. `from`
+/// is the call site, and may be null.
 ///
 /// # Safety
 ///
@@ -281,7 +285,7 @@ pub unsafe extern "C" fn bufpool_pin(
     unsafe { grant(tenant, file, page, from, pin, |at, page| at.pin(page)) }
 }
 
-/// Latches a pinned page, exclusively or shared.
+/// Latches a pinned page, exclusively or for reading. `pin` and `guard` must be two objects.
 ///
 /// # Safety
 ///
@@ -316,7 +320,7 @@ pub unsafe extern "C" fn bufpool_latch(
     })
 }
 
-/// The page's bytes for writing, which makes the page dirty; null without exclusive access.
+/// The page's bytes for writing, and makes the page dirty. Null if the guard is not for writing.
 ///
 /// # Safety
 ///
@@ -331,7 +335,7 @@ pub unsafe extern "C" fn bufpool_bytes(guard: *mut bufpool_guard) -> *mut u8 {
     unsafe { guard.held::<WriteGuard<'_>>() }.as_mut_ptr()
 }
 
-/// Tells a write guard the log sequence number of its change, for engines with a log.
+/// Sets the log sequence number of the change under an exclusive guard, for engines with a log.
 ///
 /// # Safety
 ///
@@ -349,7 +353,7 @@ pub unsafe extern "C" fn bufpool_set_lsn(guard: *mut bufpool_guard, lsn: u64) ->
     })
 }
 
-/// Lets go of a guard or pin. Null, and what was released already, are left alone.
+/// Releases a guard or a pin. Does nothing with null, or with a guard that was released already.
 ///
 /// # Safety
 ///
@@ -361,12 +365,12 @@ pub unsafe extern "C" fn bufpool_release(guard: *mut bufpool_guard) {
     if guard.kind != PASSING {
         return release_other(guard);
     }
-    // Nothing there panics: it takes a count and the latch, and waiters wake on threads of their own.
+    // This cannot panic: it releases a count and the latch, and futures are woken by a thread of the pool.
     // SAFETY: the kind says that a passing guard is held. It is no guard from here on.
     drop(unsafe { guard.take::<PassingGuard<'_>>() });
 }
 
-/// Not in the function above, which then needs no room on the stack for them.
+/// Not inlined, so that `bufpool_release` needs no room on the stack for these guards.
 #[inline(never)]
 fn release_other(guard: &mut bufpool_guard) {
     guarded(move || {

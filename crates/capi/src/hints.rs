@@ -8,7 +8,7 @@ use crate::pool::free;
 use crate::status::{Outcome, bufpool_status, guarded, null, of, of_and_out, out, slice};
 use crate::tenant::bufpool_tenant;
 
-/// Reads that a tenant has disclosed, in their order. Used by one thread at a time.
+/// A list of the reads that a tenant has disclosed, in their order. Used by one thread at a time.
 pub struct bufpool_hints {
     hints: Hints,
     tenant: Tenant,
@@ -36,8 +36,8 @@ unsafe fn pages_of(tenant: &Tenant, pages: &[bufpool_page]) -> Outcome<Vec<Hinte
     pages.iter().map(page).collect()
 }
 
-/// Discloses the pages that the tenant will read, in order; they are copied. The list is to be freed by
-/// bufpool_hints_free, at any time.
+/// Discloses the pages that the tenant will read, in this order. The array is copied. The list has to be
+/// freed by bufpool_hints_free, at any time. `pages` may be null if `count` is 0.
 ///
 /// # Safety
 ///
@@ -56,8 +56,8 @@ pub unsafe extern "C" fn bufpool_hint(
         let pages = unsafe { slice(pages, count, "pages") }?;
         // SAFETY: the header asks the caller for files that are null, or live handles.
         let pages = unsafe { pages_of(&tenant.tenant, pages) }?;
-        // Pages of an extension come before those that the iterator has not yielded yet. So the iterator is
-        // empty, and all pages are an extension.
+        // Pages of an extension come before those that the iterator has not yielded yet. So that later
+        // extensions come behind `pages`, these are an extension, too, of an empty iterator.
         let mut hints = tenant.tenant.hint(std::iter::empty::<HintedPage>())?;
         hints.extend(pages);
         place.write(Box::into_raw(Box::new(bufpool_hints { hints, tenant: tenant.tenant.clone() })));
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn bufpool_hint(
     })
 }
 
-/// Discloses more pages behind those of the list.
+/// Appends pages to the list. The array is copied.
 ///
 /// # Safety
 ///
@@ -88,9 +88,10 @@ pub unsafe extern "C" fn bufpool_hints_extend(
     })
 }
 
-/// Reads the next page of the list. After the last one, the guard is none (its `bytes` are null). Pages
-/// beyond the end of their file, and those of files that are closed, are left out; so is a page with a class,
-/// whose number is beyond all ends.
+/// Latches the next page of the list for reading. Behind the last page it returns BUFPOOL_OK, and the guard
+/// holds nothing (its `bytes` are null). Pages beyond the end of their file, and those of files that are
+/// closed, are left out. So are pages that were given with a class, because such a number is beyond the end
+/// of any file. If a page cannot be read, the next call goes on behind it.
 ///
 /// # Safety
 ///
@@ -114,7 +115,7 @@ pub unsafe extern "C" fn bufpool_hints_next(
     })
 }
 
-/// Leaves out the next pages of the list.
+/// Leaves out the next `pages` pages of the list, or all if there are fewer.
 ///
 /// # Safety
 ///
@@ -128,7 +129,7 @@ pub unsafe extern "C" fn bufpool_hints_skip(hints: *mut bufpool_hints, pages: us
     })
 }
 
-/// Withdraws what is left of a list. Null is left alone.
+/// Withdraws the rest of a list and frees it. Does nothing with null.
 ///
 /// # Safety
 ///

@@ -1,5 +1,5 @@
-//! The C interface of [`bufpool`]. Its header is `include/bufpool.h`, made by cbindgen from this crate; a
-//! test keeps it current (`BUFPOOL_WRITE_HEADER=1 cargo test -p bufpool-capi` writes it).
+//! The C interface of [`bufpool`]. Its header is `include/bufpool.h`, made by cbindgen from this crate. A
+//! test compares it; `BUFPOOL_WRITE_HEADER=1 cargo test -p bufpool-capi --test header` writes it anew.
 //! `examples/c/example.c` shows most of it.
 //!
 //! `cargo build --release -p bufpool-capi` makes `libbufpool_c.a` and `libbufpool_c.so`.

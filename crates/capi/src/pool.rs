@@ -6,31 +6,32 @@ use bufpool::{Direct, Io, IoBackend, Pool, PoolOptions};
 
 use crate::status::{Failure, Outcome, bufpool_status, give_text, guarded, of, of_and_out, out};
 
-/// A pool of frames. Several handles of one pool are the same to it.
+/// A pool of page frames.
 pub struct bufpool_pool {
     pub(crate) pool: Pool,
 }
 
-/// Options of a pool: all zeros are the defaults.
+/// Options of a pool. All zeros are the defaults.
 #[repr(C)]
 pub struct bufpool_pool_options {
-    /// Frames for pages.
+    /// Frames for pages, without the clean reserve; 0: as many as `memory_bytes` has room for.
     pub frames: u32,
-    /// Bytes of a page: a power of two; 0: 8192.
+    /// Bytes of a page, a power of two from 512 to 1048576; 0: 8192.
     pub page_bytes: u32,
-    /// Memory in all, instead of `frames`.
+    /// Bytes of memory for frames and the clean reserve together, if `frames` is 0; 0: 128 MiB.
     pub memory_bytes: u64,
-    /// Most threads that access pages at the same time; 0: the library's default.
+    /// Most threads that access pages at the same time; 0: 16.
     pub threads_max: u32,
-    /// 0: bypass the system's cache of pages where that is possible, 1: always, or fail, 2: never.
+    /// Direct I/O, which bypasses the system's page cache. 0: where it is possible; 1: always, or opening
+    /// fails; 2: never.
     pub direct: u32,
-    /// 0: io_uring if there is one, else threads; 1: threads; 2: io_uring, or fail.
+    /// 0: io_uring if there is one, else threads; 1: threads; 2: io_uring, or opening fails.
     pub io: u32,
-    /// Same calls, same decisions; for tests, with one thread.
+    /// Deterministic mode: the same calls by one thread give the same decisions. For tests.
     pub deterministic: bool,
-    /// For that mode.
+    /// The seed of random numbers in deterministic mode.
     pub seed: u64,
-    /// Leave it to the engine what is read ahead.
+    /// The pool reads nothing ahead by itself.
     pub no_read_ahead: bool,
 }
 
@@ -40,19 +41,19 @@ pub struct bufpool_pool_options {
 pub struct bufpool_stats {
     /// Guards and pins granted.
     pub accesses: u64,
-    /// Accesses that found their page.
+    /// Accesses that found their page in memory or being read.
     pub hits: u64,
     /// Accesses that did not.
     pub misses: u64,
-    /// Of these, pages that were made instead of read.
+    /// Misses that made their page instead of reading it.
     pub creations: u64,
-    /// Pages read.
+    /// Pages read from files.
     pub reads: u64,
-    /// Pages written.
+    /// Pages written to files.
     pub writes: u64,
-    /// Pages that left memory.
+    /// Pages that left memory to give up their frame.
     pub evictions: u64,
-    /// Frames of the pool.
+    /// Frames of the pool, without the clean reserve.
     pub frames: u32,
 }
 
@@ -90,7 +91,7 @@ fn options_of(options: &bufpool_pool_options) -> Outcome<PoolOptions> {
     }))
 }
 
-/// Opens a pool, to be freed by bufpool_pool_free.
+/// Opens a pool. The handle has to be freed by bufpool_pool_free.
 ///
 /// # Safety
 ///
@@ -111,8 +112,9 @@ pub unsafe extern "C" fn bufpool_pool_open(
     })
 }
 
-/// Writes all that is dirty, makes it durable and closes the pool. If that fails, it is open as before. The
-/// handle is to be freed in either case.
+/// Writes all dirty pages, makes them durable and closes the pool. A poisoned file makes this fail, and the
+/// pool is closed all the same. After any other failure, such as a page that stays latched or pinned, the
+/// pool stays open with all of its files. The handle has to be freed in any case.
 ///
 /// # Safety
 ///
@@ -123,8 +125,9 @@ pub unsafe extern "C" fn bufpool_pool_close(pool: *const bufpool_pool) -> bufpoo
     guarded(|| Ok(unsafe { of(pool, "pool") }?.pool.clone().close()?))
 }
 
-/// Gives up a handle. The pool goes with the last of its handles, those of files, tenants and lists included;
-/// one that was not closed is closed then, and what fails is lost. Null is left alone.
+/// Frees a handle. When the last handle of a pool is freed, those of its files, tenants and lists included,
+/// the pool ends. If it was not closed, its dirty pages are written then, and failures are not reported. Does
+/// nothing with null.
 ///
 /// # Safety
 ///
@@ -138,7 +141,7 @@ pub unsafe extern "C" fn bufpool_pool_free(pool: *mut bufpool_pool) {
     });
 }
 
-/// Drops what a handle is.
+/// Drops the object of a handle.
 ///
 /// # Safety
 ///
@@ -150,7 +153,8 @@ pub(crate) unsafe fn free<T>(handle: *mut T) {
     }
 }
 
-/// Makes durable what is dirty when the call begins, in all files.
+/// Writes the pages of all files that are dirty when the call begins, and makes them durable. Waits for the
+/// device.
 ///
 /// # Safety
 ///
@@ -161,7 +165,7 @@ pub unsafe extern "C" fn bufpool_checkpoint(pool: *const bufpool_pool) -> bufpoo
     guarded(|| Ok(unsafe { of(pool, "pool") }?.pool.checkpoint()?))
 }
 
-/// Counts what the pool has done.
+/// Writes the pool's counts to `stats`.
 ///
 /// # Safety
 ///
@@ -189,7 +193,8 @@ pub unsafe extern "C" fn bufpool_pool_stats(
     })
 }
 
-/// What the pool says about tenants and call sites, for people. To be freed by bufpool_text_free.
+/// The pool's report about tenants and call sites, as text for people. The text has to be freed by
+/// bufpool_text_free.
 ///
 /// # Safety
 ///

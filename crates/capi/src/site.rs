@@ -9,20 +9,20 @@ use bufpool::Site;
 
 use crate::status::{Outcome, bytes_of, text};
 
-/// A call site. Made by `BUFPOOL_SITE`; it is static, and its texts are literals.
+/// A call site. Made by BUFPOOL_SITE. It is static, and its texts are literals.
 #[repr(C)]
 pub struct bufpool_site {
-    /// What the engine calls it.
+    /// The engine's name for the call site.
     pub name: *const c_char,
     /// The source file.
     pub file: *const c_char,
     /// The line in it.
     pub line: u32,
-    /// Null at first. The library's.
+    /// Used by the library; null at first.
     pub made: *mut std::ffi::c_void,
 }
 
-/// Where accesses come from that name no site.
+/// The site of accesses that name none.
 static NOWHERE: Site = Site::new("C", "", 0, 0);
 
 /// The site as the pool knows it, if it was made already.
@@ -35,7 +35,7 @@ pub(crate) unsafe fn made_site(site: *mut bufpool_site) -> Option<&'static Site>
     if site.is_null() {
         return Some(&NOWHERE);
     }
-    // Acquire: who made it has written it before.
+    // Acquire: pairs with the release in `make`, so the site that the pointer leads to is complete.
     // SAFETY: not null, so to a static site: this function's own condition.
     let made = unsafe { made_field(site) }.load(Ordering::Acquire);
     // SAFETY: null, or a box of `make`'s, which is never freed.
@@ -89,7 +89,7 @@ unsafe fn make(site: *const bufpool_site, made: &AtomicPtr<Site>) -> Outcome<&'s
     // SAFETY: null, or a literal, as `bufpool_site` says.
     let file = match String::from_utf8_lossy(unsafe { bytes_of(file, "the site's file") }?) {
         Cow::Borrowed(file) => file,
-        // Stays, as the site does.
+        // Never freed, like the site.
         Cow::Owned(file) => Box::leak(file.into_boxed_str()),
     };
     let new = Box::into_raw(Box::new(Site::new(name, file, line, 0)));

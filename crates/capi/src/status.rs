@@ -1,4 +1,4 @@
-//! What functions return, and how what happens inside becomes that.
+//! What functions return: statuses and texts of errors. How pointers of the caller become references.
 
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, OsStr, c_char};
@@ -9,61 +9,61 @@ use std::path::Path;
 
 use bufpool::{Error, ErrorKind};
 
-/// What came of a call. The numbers stay as they are; new ones may be added.
+/// The result of a call. The numbers do not change from version to version; new ones may be added.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum bufpool_status {
     /// Done.
     BUFPOOL_OK = 0,
-    /// A null pointer, text that is not UTF-8, or a number that means nothing.
+    /// A null pointer, text that is not UTF-8, or a value that is not allowed.
     BUFPOOL_INVALID_ARGUMENT = 1,
-    /// A panic inside; a defect of the library or of a callback.
+    /// A panic inside the library: a defect.
     BUFPOOL_PANICKED = 2,
     /// An error that has no number of its own yet.
     BUFPOOL_OTHER = 3,
-    /// A page size that is no power of two or out of range.
+    /// A page size that is no power of two, or out of range.
     BUFPOOL_PAGE_SIZE = 10,
-    /// Pages that are no multiple of what direct I/O needs.
+    /// The page size is no multiple of what direct I/O on this file needs.
     BUFPOOL_ALIGNMENT = 11,
-    /// The memory could not be had, or makes too few frames, or more than can be numbered.
+    /// Too few frames for the threads and floors, or more than a pool can have; or no memory for them.
     BUFPOOL_MEMORY = 12,
-    /// Options that do not fit together.
+    /// Options that contradict each other, or a value out of its range.
     BUFPOOL_INVALID_OPTIONS = 13,
-    /// More floors than frames.
+    /// The floors together are too large, or a floor is above its cap.
     BUFPOOL_FLOOR = 14,
-    /// A length that the file cannot have.
+    /// A length that the file cannot have: no multiple of the page size, or too many pages.
     BUFPOOL_FILE_LENGTH = 15,
     /// A page beyond the end of the file.
     BUFPOOL_PAGE_BEYOND_END = 16,
-    /// A range that is not in the file.
+    /// A range that ends beyond the file, or before it begins.
     BUFPOOL_RANGE = 17,
-    /// The file is open in this pool.
+    /// The file is open in this pool already.
     BUFPOOL_FILE_ALREADY_OPEN = 18,
-    /// Somebody else has the file.
+    /// Another process, or another pool, has locked the file.
     BUFPOOL_FILE_LOCKED = 19,
     /// The file was closed or removed.
     BUFPOOL_FILE_CLOSED = 20,
-    /// A write has failed; the file takes none until it is reopened.
+    /// A write has failed; the file takes no more writes until it is reopened.
     BUFPOOL_FILE_POISONED = 21,
     /// The file was opened for reading only.
     BUFPOOL_READ_ONLY = 22,
-    /// A page is pinned.
+    /// A page is pinned or latched, and must be released first.
     BUFPOOL_PAGE_BUSY = 23,
-    /// A page stayed latched for longer than the pool waits.
+    /// A page stayed latched, or another thread was closing or resizing the file, for longer than 10 s.
     BUFPOOL_LATCH_TIMEOUT = 24,
-    /// The thread holds what it waits for.
+    /// The thread would wait for a latch that it holds itself.
     BUFPOOL_SELF_DEADLOCK = 25,
-    /// All frames are held.
+    /// Every frame that could be taken is pinned.
     BUFPOOL_EXHAUSTED = 26,
-    /// A directive that means nothing.
+    /// A priority that is out of range, or a directive for a tenant whose manager takes none.
     BUFPOOL_DIRECTIVE = 27,
-    /// More directives than there may be.
+    /// Priorities for more ranges of pages than the 4,096 that a tenant may have.
     BUFPOOL_DIRECTIVE_LIMIT = 28,
-    /// A program that only privileged tenants may run.
+    /// A program that only privileged tenants may run, and tenants opened here are not privileged.
     BUFPOOL_PRIVILEGE = 29,
     /// The tenant runs no program.
     BUFPOOL_NO_PROGRAM = 30,
-    /// The program has no such slot.
+    /// The program has no `int` of that name.
     BUFPOOL_UNKNOWN_SLOT = 31,
     /// The text is no program; bufpool_last_error() names line and column.
     BUFPOOL_PROGRAM = 32,
@@ -75,21 +75,21 @@ pub enum bufpool_status {
     BUFPOOL_FORKED_CHILD = 35,
     /// Handles of different pools.
     BUFPOOL_WRONG_POOL = 36,
-    /// The kind of I/O that was required is not to be had.
+    /// The kind of I/O that was required is not available here.
     BUFPOOL_IO_UNAVAILABLE = 37,
     /// The device is full.
     BUFPOOL_NO_SPACE = 38,
-    /// The file is shorter than it was.
+    /// The file was shortened by something other than the pool.
     BUFPOOL_UNEXPECTED_EOF = 39,
     /// The engine's log failed.
     BUFPOOL_LOG = 40,
-    /// A page is not what was written.
+    /// The contents of a page failed verification.
     BUFPOOL_CORRUPT = 41,
-    /// The name is another file's by now.
+    /// The file does not have its name any more: the name is gone, or another file has it.
     BUFPOOL_NAME_CHANGED = 42,
-    /// A descriptor that does not allow what is done with it.
+    /// The descriptor does not allow what the pool does with it.
     BUFPOOL_DESCRIPTOR = 43,
-    /// Not possible with such a file.
+    /// Not possible with this kind of file, or with the default tenant.
     BUFPOOL_UNSUPPORTED = 44,
     /// The operating system reported an error.
     BUFPOOL_IO = 45,
@@ -103,14 +103,14 @@ pub enum bufpool_status {
 
 use bufpool_status::*;
 
-/// What goes wrong in this crate.
+/// Why a call fails.
 pub(crate) enum Failure {
     Argument(String),
     Program(String),
     Pool(Error),
 }
 
-/// In a box, so that what is no failure comes in registers.
+/// The failure is in a box, so that a success is returned in registers.
 pub(crate) type Outcome<T = ()> = Result<T, Box<Failure>>;
 
 impl From<Error> for Box<Failure> {
@@ -121,7 +121,7 @@ impl From<Error> for Box<Failure> {
 }
 
 impl Failure {
-    /// Of what the caller passed.
+    /// An argument of the caller that is not allowed.
     #[cold]
     pub fn argument(text: impl Into<String>) -> Box<Self> {
         Box::new(Self::Argument(text.into()))
@@ -191,16 +191,16 @@ thread_local! {
     static LAST_ERROR: RefCell<CString> = RefCell::default();
 }
 
-/// What was wrong in the last call of this thread that failed, in words: file, page, operation and what was
-/// expected. Valid until the thread's next call that fails; never null. In a destructor of thread-local data
-/// there may be no words any more.
+/// The text of the last call of this thread that failed: file, page, operation and what was expected. Valid
+/// until the next call of this thread that fails. Never null; empty if no call has failed. In a destructor of
+/// thread-local data the text may be gone; another text says so.
 #[unsafe(no_mangle)]
 pub extern "C" fn bufpool_last_error() -> *const c_char {
-    // A destructor of thread-local data may come after that of the text.
+    // The text itself may have been destroyed before the thread-local data whose destructor calls this.
     LAST_ERROR.try_with(|text| text.borrow().as_ptr()).unwrap_or(c"the thread is ending".as_ptr())
 }
 
-/// Runs the inside of a call.
+/// Runs the body of a call. A failure, or a panic, becomes a status and the text of the last error.
 #[inline(always)]
 pub(crate) fn guarded(call: impl FnOnce() -> Outcome) -> bufpool_status {
     match catch_unwind(AssertUnwindSafe(call)) {
@@ -228,7 +228,7 @@ fn failed(status: bufpool_status, text: &str) -> bufpool_status {
     status
 }
 
-/// The object that a handle is.
+/// The object of a handle.
 ///
 /// # Safety
 ///
@@ -239,7 +239,7 @@ pub(crate) unsafe fn of<'a, T>(handle: *const T, name: &str) -> Outcome<&'a T> {
     unsafe { handle.as_ref() }.ok_or_else(|| null(name))
 }
 
-/// Where something is written to.
+/// The place of an output.
 ///
 /// # Safety
 ///
@@ -269,7 +269,7 @@ pub(crate) unsafe fn both<'a, T, U>(
     Ok((first, unsafe { of(second, second_name) }?))
 }
 
-/// An object, and where something is written to.
+/// An object, and the place of an output.
 ///
 /// # Safety
 ///
@@ -356,7 +356,8 @@ pub(crate) unsafe fn slice<'a, T>(items: *const T, len: usize, name: &str) -> Ou
     Ok(unsafe { std::slice::from_raw_parts(items, len) })
 }
 
-/// Whether there are items; an error if there is no place for them, or there are more than memory can hold.
+/// Whether there are items; an error if there are, and the pointer is null, or if they are more than memory
+/// can hold.
 pub(crate) fn holds_any<T>(items: *const T, len: usize, name: &str) -> Outcome<bool> {
     if items.is_null() && len > 0 {
         return Err(null(name));
@@ -368,12 +369,12 @@ pub(crate) fn holds_any<T>(items: *const T, len: usize, name: &str) -> Outcome<b
     Ok(len > 0)
 }
 
-/// Gives text to the caller, to be freed by `bufpool_text_free`.
+/// Text for the caller, who has to free it by `bufpool_text_free`.
 pub(crate) fn give_text(text: &str) -> *mut c_char {
     CString::new(text.replace('\0', " ")).unwrap_or_default().into_raw()
 }
 
-/// Frees text that a function gave. Null is left alone.
+/// Frees text that a function of this library gave. Does nothing with null.
 ///
 /// # Safety
 ///

@@ -1,4 +1,4 @@
-//! Tenants: whose pages are whose, and what decides which of them go.
+//! Tenants, their directives and programs, and accesses to bytes of files.
 
 use std::ffi::c_char;
 
@@ -11,19 +11,20 @@ use crate::status::{
     Failure, Outcome, both, bufpool_status, guarded, holds_any, of, of_and_out, of_and_text, slice, text,
 };
 
-/// Somebody who owns pages: a table, a query, a connection, a thread.
+/// A tenant: what owns pages, such as a table, a query, a connection or a thread.
 pub struct bufpool_tenant {
     pub(crate) tenant: Tenant,
 }
 
-/// Options of a tenant; all zeros are the defaults.
+/// Options of a tenant. All zeros are the defaults.
 #[repr(C)]
 pub struct bufpool_tenant_options {
-    /// Frames that others cannot take.
+    /// Frames that other tenants cannot take.
     pub floor_frames: u32,
-    /// Most frames that it may own; 0: all.
+    /// Most frames that it may own; 0: no cap.
     pub cap_frames: u32,
-    /// "auto", "amp", ..., or "none"; null: the pool's default.
+    /// The name of a manager, "auto", "amp", "amp+", "pcc", "pcc-gain", "ubm", "ubm-gain", "dear" or "reuse",
+    /// or "none"; null: the automatic manager that tenants share.
     pub manager: *const c_char,
     /// The text of a program that decides which pages go; null: none.
     pub program: *const c_char,
@@ -42,8 +43,8 @@ fn named<T: Copy>(name: &str, what: &str, all: &[T], name_of: impl Fn(T) -> &'st
     })
 }
 
-/// Opens a tenant, to be freed by bufpool_tenant_free. Its name is for reports. Null options are the
-/// defaults.
+/// Opens a tenant. The handle has to be freed by bufpool_tenant_free. The name is for reports. Null options
+/// are the defaults.
 ///
 /// # Safety
 ///
@@ -84,7 +85,8 @@ pub unsafe extern "C" fn bufpool_tenant_open(
     })
 }
 
-/// The tenant for engines without tenants of their own, to be freed by bufpool_tenant_free.
+/// The default tenant, for engines without tenants of their own. The handle has to be freed by
+/// bufpool_tenant_free.
 ///
 /// # Safety
 ///
@@ -102,7 +104,7 @@ pub unsafe extern "C" fn bufpool_tenant_default(
     })
 }
 
-/// Gives up a handle. The tenant stays in its pool until it is closed. Null is left alone.
+/// Frees a handle. The tenant stays in its pool until it is closed. Does nothing with null.
 ///
 /// # Safety
 ///
@@ -116,7 +118,8 @@ pub unsafe extern "C" fn bufpool_tenant_free(tenant: *mut bufpool_tenant) {
     });
 }
 
-/// Closes the tenant: its pages become the default tenant's. The handle is to be freed in either case.
+/// Closes the tenant. Its pages stay in memory, without a manager of its own. Fails with BUFPOOL_UNSUPPORTED
+/// for the default tenant. The handle has to be freed in any case.
 ///
 /// # Safety
 ///
@@ -127,7 +130,8 @@ pub unsafe extern "C" fn bufpool_tenant_close(tenant: *const bufpool_tenant) -> 
     guarded(|| Ok(unsafe { of(tenant, "tenant") }?.tenant.clone().close()?))
 }
 
-/// Directive: the policy of one priority, from -32 to 31, by its name: "lru", "mru", "fifo", ...
+/// Directive: the policy of one priority, from -32 to 31, by its name, such as "lru", "mru" or "fifo". With
+/// another name the error lists all names.
 ///
 /// # Safety
 ///
@@ -147,7 +151,8 @@ pub unsafe extern "C" fn bufpool_set_policy(
     })
 }
 
-/// Directive: the long-term priority of a file's pages; those of the lowest go first.
+/// Directive: the long-term priority of a file's pages, from -32 to 31. Pages of the lowest priority go
+/// first.
 ///
 /// # Safety
 ///
@@ -166,7 +171,8 @@ pub unsafe extern "C" fn bufpool_set_priority(
     })
 }
 
-/// Directive: the priority of those of the pages that are in memory, until their next access.
+/// Directive: the priority of the pages from `first` to before `end` that are in memory and owned by the
+/// tenant. It lasts until the next access to the page.
 ///
 /// # Safety
 ///
@@ -187,7 +193,7 @@ pub unsafe extern "C" fn bufpool_set_temporary_priority(
     })
 }
 
-/// Lets a program decide which of the tenant's pages go.
+/// Loads a program, which decides from then on which of the tenant's pages go.
 ///
 /// # Safety
 ///
@@ -205,7 +211,7 @@ pub unsafe extern "C" fn bufpool_set_program(
     })
 }
 
-/// Sends a number to a slot of the tenant's program.
+/// Sets an `int` of the tenant's program.
 ///
 /// # Safety
 ///
@@ -224,8 +230,9 @@ pub unsafe extern "C" fn bufpool_send(
     })
 }
 
-/// Copies bytes of the file from `offset` on. `read`, which may be null, gets how many there were. If it
-/// fails, some may have been copied.
+/// Copies bytes of the file from `offset` on to `into`. `read`, which may be null, gets the number of bytes
+/// copied, which is less than `len` at the end of the file. If it fails, some bytes may have been copied.
+/// `from` is the call site, and may be null.
 ///
 /// # Safety
 ///
@@ -260,8 +267,9 @@ pub unsafe extern "C" fn bufpool_read_at(
     })
 }
 
-/// Writes bytes to the file from `offset` on. If it fails, the file may be longer, and those before the page
-/// that failed are written.
+/// Writes bytes to the file from `offset` on. A file that was opened with the option `bytes` grows if they
+/// end beyond its end. If it fails, the file may be longer, and the bytes before the page that failed are
+/// written. `from` is the call site, and may be null.
 ///
 /// # Safety
 ///

@@ -1,6 +1,6 @@
-//! Goal: a C program uses all of the interface, is told what it does wrong, and leaks nothing. Method: the
-//! example is compiled with the machine's C compiler against the static library and run, plainly and under
-//! AddressSanitizer where there is one.
+//! Goal: a C program uses most of the interface, gets an error for each wrong call, and leaks nothing.
+//! Method: the example is compiled with the machine's C compiler against the static library and run, plainly
+//! and under AddressSanitizer where there is one.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -35,7 +35,7 @@ fn compile(program: &Path, flags: &[&str]) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Whether programs can be made with these flags.
+/// Whether the compiler can make programs with these flags.
 fn is_known(flags: &[&str], folder: &Path) -> bool {
     let source = folder.join("empty.c");
     std::fs::write(&source, "int main(void) { return 0; }\n").unwrap();

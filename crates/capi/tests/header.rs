@@ -1,4 +1,4 @@
-//! Goal: the header is the one of this library. Method: it is made anew and compared.
+//! Goal: the header is that of this library. Method: it is made anew and compared.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +19,8 @@ fn the_header_is_current() {
     assert!(found == made, "BUFPOOL_WRITE_HEADER=1 cargo test -p bufpool-capi --test header writes {path:?}");
 }
 
-/// What the functions ask of their callers stands at the head of the header, and not at each of them.
+/// The header without the sections `# Safety` of the functions. The head of the header says once for all
+/// functions what callers answer for.
 fn without_safety(header: &str) -> String {
     let mut is_left_out = false;
     let mut lines: Vec<&str> = Vec::new();

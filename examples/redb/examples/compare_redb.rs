@@ -1,7 +1,7 @@
-//! redb over the pool, held against redb with a cache of its own, at equal memory, both with direct I/O:
-//! `cargo run --release -p bufpool-redb --example compare_redb [ROWS]`. Prints seconds and the pages that are
-//! read from the file, and beside them the seconds of redb's own backend, with all of the system's page
-//! cache.
+//! redb over the pool, compared with redb with its own cache, at equal memory, both with direct I/O:
+//! `cargo run --release -p bufpool-redb --example compare_redb -- [ROWS]`, by default 40,000 rows. Prints
+//! seconds and the pages that are read from the file, and beside them the seconds of redb's own backend, with
+//! all of the system's page cache.
 
 use std::fs::File;
 use std::io;
@@ -19,22 +19,23 @@ use redb::{Database, ReadableDatabase, ReadableTable, StorageBackend, TableDefin
 
 const TABLE: TableDefinition<u64, &[u8]> = TableDefinition::new("rows");
 const VALUE_BYTES: usize = 150;
-/// A third of the file, roughly.
+/// About a third of the file.
 const MEMORY_BYTES_A_ROW: u64 = 80;
 const MEMORY_BYTES_MIN: u64 = 2 << 20;
 const PAGE_BYTES: u64 = 4096;
 const ROWS_A_COMMIT: u64 = 1_000;
-/// Commits of nothing after the inserts. A commit of changes leaves pages in redb's write buffer, and while
-/// there are any, each read that redb's cache does not have tries the locks of all 131 parts of that buffer;
-/// this would be measured rather than the caches.
+/// Commits without changes after the inserts. A commit of changes leaves pages in redb's write buffer. While
+/// there are any, each read that misses redb's cache tries the locks of all 131 parts of that buffer, and the
+/// lookups would measure these locks rather than the caches.
 const SETTLING_COMMITS: u32 = 3;
-/// What redb keeps for itself over the pool, out of the same memory; see the documentation of the crate.
+/// redb's own cache in front of the pool, part of the same memory; see the documentation of the crate.
 const CACHE_BYTES_OVER_POOL: u64 = 64 << 10;
-/// redb syncs at each commit, so few dirty victims need a frame at a time, and the others are for reading.
+/// Frames of the clean reserve. redb syncs at each commit, so few dirty victims need a frame of the reserve
+/// at a time, and the other frames are for reading.
 const RESERVE_FRAMES: u32 = 8;
 const LOOKUPS: u64 = 40_000;
 
-/// What a program has that reads and writes with direct I/O and keeps nothing: aligned buffers.
+/// A backend with direct I/O and without a cache. Each call has an aligned buffer of its own.
 #[derive(Debug)]
 struct DirectBackend {
     file: File,
@@ -50,8 +51,8 @@ impl DirectBackend {
         Ok(Self { file: how.open(path)?, bytes: AtomicU64::new(0), pages })
     }
 
-    /// Lets `work` have a buffer for whole pages around a range, where the first of them begins, and where in
-    /// the buffer the range is.
+    /// Calls `work` with a buffer for the whole pages around a range, the offset of the first of these pages
+    /// in the file, and the place of the range in the buffer.
     fn with_pages<R>(
         offset: u64,
         len: usize,
@@ -136,7 +137,7 @@ fn run(database: &Database, rows: u64, pages: impl Fn() -> u64) -> Result<Steps>
             let table = database.begin_read()?.open_table(TABLE)?;
             for at in 0..LOOKUPS {
                 let mut key = rows - 1;
-                // The least of some keys is a small one.
+                // The least of several random keys: small keys are looked up more often.
                 (0..skew).for_each(|draw| key = key.min(scattered(at * skew + draw, rows)));
                 anyhow::ensure!(table.get(key)?.is_some(), "row {key} is not there");
             }
@@ -151,8 +152,8 @@ fn run(database: &Database, rows: u64, pages: impl Fn() -> u64) -> Result<Steps>
     Ok(steps)
 }
 
-/// A permutation of `0..rows`: the first of a number's images under one of a larger power of two that is
-/// below.
+/// A permutation of `0..rows`: applies a permutation of the numbers below the next power of two until the
+/// result is below `rows`.
 fn scattered(at: u64, rows: u64) -> u64 {
     let mask = rows.next_power_of_two() - 1;
     let mut key = at % rows;

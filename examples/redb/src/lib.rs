@@ -21,13 +21,13 @@
 //! # }
 //! ```
 //!
-//! redb's own cache would have the same pages again, so it is small; but it is not nothing. redb keeps the
-//! pages that a transaction changes in half of it. Without it, redb writes each page to its backend whenever
-//! it takes another one to change, and reads it again for the next row.
+//! redb's own cache would keep the same pages a second time, so it should be small, but not 0. redb keeps the
+//! pages that a transaction changes in half of it. With a cache of 0 bytes, redb writes each page to its
+//! backend whenever it changes another one, and reads it again for the next row.
 //!
-//! redb writes pages of a commit where they were not before, syncs, and writes one of two headers; so nothing
-//! of the order in which the pool writes pages matters to it, and [`sync_data`](StorageBackend::sync_data) is
-//! a flush of the file. The pool's lock keeps other processes out, as redb's own would.
+//! redb writes the pages of a commit to places that are free, syncs, and writes one of two headers. So the
+//! order in which the pool writes pages does not matter, and [`sync_data`](StorageBackend::sync_data) is a
+//! flush of the file. The pool's lock keeps other processes out, as redb's own would.
 #![forbid(unsafe_code)]
 
 use std::io;

@@ -1,5 +1,5 @@
-//! Goal: what a commit has acknowledged survives whatever happens, and nothing of the next one is half there.
-//! Method: the power is cut at each call of the device in turn, calls fail, and a process is killed while it
+//! Goal: acknowledged commits survive, and the next commit is there as a whole or not at all. Method: the
+//! power is cut at every third call of the device, every second call fails, and a process is killed while it
 //! commits.
 
 mod common;
@@ -23,8 +23,8 @@ fn open_on(device: &SimDevice) -> Result<Database, redb::Error> {
     Ok(open(backend)?)
 }
 
-/// The rows after each transaction that was acknowledged, until something fails; the first is the making of
-/// the database.
+/// The rows after each transaction that was acknowledged, until a call fails. The first entry is for the
+/// creation of the database.
 fn run(device: &SimDevice) -> Vec<Rows> {
     let Ok(database) = open_on(device) else { return Vec::new() };
     let mut acknowledged = vec![Rows::new()];
@@ -38,11 +38,11 @@ fn run(device: &SimDevice) -> Vec<Rows> {
     acknowledged
 }
 
-/// A database that was acknowledged is sound, and has the rows of the last transaction that was, or of the
-/// next.
+/// Checks that a database whose creation was acknowledged is sound, and has the rows of the last acknowledged
+/// transaction or of the next.
 fn check(device: &SimDevice, acknowledged: &[Rows], all: &[Rows]) {
     let mut database = match open_on(device) {
-        // redb does not take up a file that it had not finished making.
+        // redb does not open a file whose creation it has not finished.
         Err(_) if acknowledged.is_empty() => return,
         database => database.unwrap(),
     };

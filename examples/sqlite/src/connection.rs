@@ -29,19 +29,19 @@ pub(crate) struct Connection {
     /// Whether it may not change the database, though others may.
     read_only: bool,
     level: Level,
-    /// While the connection has a lock.
+    /// The file in the pool, while the connection has a lock.
     file: Option<File>,
-    /// Pages that SQLite reads in their frames.
+    /// Pins of the pages that SQLite reads in their frames.
     fetched: Vec<OwnedPin>,
-    /// Those of all connections.
+    /// The number of such pins of all connections.
     fetched_together: Arc<AtomicU32>,
     wal_user: WalUser,
     statement: Context,
     has_page_classes: bool,
     /// Whether the log is kept when the last connection leaves.
     pub keeps_wal: bool,
-    /// The database's length becomes a multiple of it where SQLite sets it or says what it will be. 0: any
-    /// length.
+    /// When SQLite sets the database's length, or says what it will be, the length is rounded up to a
+    /// multiple of this number of bytes. 0: any length.
     pub chunk_bytes: u64,
     /// What SQLite calls the limit of the mapped part of the file. More than 0: pages are read in their
     /// frames.
@@ -49,7 +49,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// To `database`, which `databases` has open.
+    /// Opens a connection to `database`, which `databases` has open.
     pub fn open(
         pool: &Pool,
         databases: &Databases,
@@ -87,7 +87,7 @@ impl Connection {
         })
     }
 
-    /// Ends it; `databases` has the database open.
+    /// Closes the connection; `databases` has the database open.
     pub fn close(mut self, databases: &Databases) -> Result<()> {
         self.fetched_together.fetch_sub(self.fetched.len() as u32, Ordering::Relaxed);
         self.fetched.clear();
@@ -109,7 +109,7 @@ impl Connection {
         self.level
     }
 
-    /// What accesses are made for, from here on.
+    /// Sets the context of the accesses from here on.
     pub fn set_statement(&mut self, statement: Context) {
         self.statement = statement;
     }
@@ -118,8 +118,8 @@ impl Connection {
         self.tenant.in_context(self.statement)
     }
 
-    /// Fills `into` from `offset` on; SQLITE_IOERR_SHORT_READ if the database ends before, and the rest is
-    /// zeros.
+    /// Fills `into` from `offset` on. If the database ends before, the rest is zeros and the failure is
+    /// SQLITE_IOERR_SHORT_READ.
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         let access = self.access().at(site!("xRead"));
         let there = match &self.file {
@@ -133,8 +133,8 @@ impl Connection {
         Err(Failure::code(ffi::SQLITE_IOERR_SHORT_READ))
     }
 
-    /// Sets how much of the file may be mapped, unless something is, or `wanted` is negative. Returns what it
-    /// was.
+    /// Sets how many bytes of the file may be mapped, unless `wanted` is negative or pages are fetched now.
+    /// Returns the number before.
     pub fn map(&mut self, wanted: i64) -> i64 {
         let before = self.mapped_bytes_max;
         if wanted >= 0 && self.fetched.is_empty() {
@@ -143,11 +143,12 @@ impl Connection {
         before
     }
 
-    /// Where these bytes lie, for reading without a copy; none if they are not all in one page of the pool,
-    /// or many pages are fetched. The page is pinned until [`unfetch`](Self::unfetch).
+    /// The address of these bytes, for reading without a copy. None without a lock, with an `mmap_size` of 0,
+    /// if the bytes are not all in one page of the pool and before the end of the file, or if many pages are
+    /// fetched already. The page is pinned until [`unfetch`](Self::unfetch).
     ///
-    /// SQLite's locks keep everybody from writing to it while it is read. SQLite reads some bytes beyond a
-    /// page whose last value is short, and wants 256 to be there, as behind a pinned page they are.
+    /// SQLite's locks keep other connections from writing to the page while it is read. SQLite may read up to
+    /// 256 bytes behind the end of a page; behind a pinned page they can be read.
     pub fn fetch(&mut self, offset: u64, bytes: usize) -> Result<Option<NonNull<u8>>> {
         let Some(file) = self.file.as_ref().filter(|_| self.mapped_bytes_max > 0) else { return Ok(None) };
         let start = (offset % file.page_bytes() as u64) as usize;
@@ -165,8 +166,8 @@ impl Connection {
         let pin = self.in_pool(pin, ffi::SQLITE_IOERR_READ)?;
         let place = pin.as_ptr().cast::<u8>();
         if let Some(classes) = classes {
-            // SAFETY: the pin keeps the page where it is, and SQLite's locks keep everybody from writing to
-            // it.
+            // SAFETY: the pin keeps the page where it is, and SQLite's locks keep other connections from
+            // writing to it.
             classes.see(page.number(), unsafe { slice::from_raw_parts(place.as_ptr(), file.page_bytes()) });
         }
         self.fetched_together.fetch_add(1, Ordering::Relaxed);
@@ -216,8 +217,9 @@ impl Connection {
         file.map_or_else(|| self.database.length_bytes_unlocked(), |file| Ok(file.byte_len()))
     }
 
-    /// The file in the pool, also for a connection without a lock: SQLite has been told to do without. It is
-    /// asked for each time then, since it may leave the pool with the last lock of others.
+    /// The file in the pool, also for a connection without a lock, which the user has told SQLite to do
+    /// without. Such a connection asks for the file each time, because the file may leave the pool with the
+    /// last lock of other connections.
     fn file_to_change(&mut self) -> Result<File> {
         if self.read_only {
             return Err(Failure::code(ffi::SQLITE_READONLY));
@@ -229,8 +231,8 @@ impl Connection {
         result.map_err(|error| self.database.pool_error(&error, code))
     }
 
-    /// SQLITE_READONLY for more than a shared lock, if the connection may only read: so it leaves a log as it
-    /// is when it is closed.
+    /// Raises the connection's lock to `wanted`. SQLITE_READONLY for more than a shared lock, if the
+    /// connection may only read: so it does not write the log to the database when it is closed.
     pub fn lock(&mut self, wanted: Level) -> Result<()> {
         if self.read_only && wanted > Level::Shared {
             return Err(Failure::code(ffi::SQLITE_READONLY));

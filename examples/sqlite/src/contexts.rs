@@ -1,21 +1,22 @@
-//! What connections tell the pool of their accesses.
+//! What the contexts of a connection's accesses are made of.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use parking_lot::RwLock;
 
-/// What the context of an access is made of. SQLite calls one function for all pages, so call sites say
-/// nothing.
+/// What the context of an access is made of. SQLite reads all pages by one function, so the call site tells
+/// nothing apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Contexts {
     /// The statement that a transaction began with.
     pub statements: bool,
     /// What a page of a B-tree was when it was read last, by its first byte: interior page or leaf, of a
-    /// table or of an index. One byte of memory a page.
+    /// table or of an index. Only pages that SQLite reads in their frames (`PRAGMA mmap_size`) have a class,
+    /// and the pool's pages must have the size of the database's. Takes one to two bytes of memory a page.
     pub page_classes: bool,
-    /// Return addresses above the call; see [`TenantOptions::stack_contexts`](bufpool::TenantOptions). More
-    /// than 0: SQLite must be compiled with `-fno-omit-frame-pointer`, and Rust with `-C
-    /// force-frame-pointers=yes`.
+    /// How many return addresses above the call; see
+    /// [`TenantOptions::stack_contexts`](bufpool::TenantOptions::stack_contexts). If more than 0, SQLite must
+    /// be compiled with `-fno-omit-frame-pointer`, and Rust with `-C force-frame-pointers=yes`.
     pub stack_depth: u8,
 }
 
@@ -31,7 +32,7 @@ impl Contexts {
     pub const NONE: Self = Self { statements: false, page_classes: false, stack_depth: 0 };
 }
 
-/// Where the first page of a database has its type, which is behind the database's header there.
+/// The offset of the type in the first page of a database, which begins with the database's header.
 const FIRST_PAGE_TYPE: usize = 100;
 
 /// The classes of a database's pages, as they were seen last.

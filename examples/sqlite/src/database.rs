@@ -1,8 +1,9 @@
 //! A database file that is open, shared by its connections, and the databases of one VFS.
 //!
-//! The pool takes a file in when a connection locks it, and from then on no other process can have it, until
-//! the last connection closes it, or, as [`Sharing`] says, until no connection has a lock. The few bytes that
-//! SQLite looks at without a lock are read from the file itself.
+//! The file is opened in the pool when a connection first locks it. From then on the database is locked
+//! against other processes, until the last connection closes it or, as [`Sharing`] says, until no connection
+//! has a lock. The few bytes that SQLite reads without a lock come from the file itself while the pool does
+//! not have it.
 
 use std::collections::HashMap;
 use std::fs::{File, Metadata, OpenOptions, Permissions};
@@ -25,8 +26,8 @@ use crate::locks::{Busy, Level, Locks};
 use crate::process_lock;
 use crate::wal_index::WalIndex;
 
-/// The pool's own lock of a process that was killed ends a moment after SQLite's, with the process's
-/// io_uring.
+/// How often, and after which pauses, the file is opened in the pool while the pool of another process has
+/// locked it. When a process is killed, its pool's lock ends a moment after SQLite's, with its io_uring.
 const LOCK_TRIES: u32 = 1000;
 const LOCK_PAUSE: Duration = Duration::from_millis(2);
 
@@ -47,15 +48,15 @@ pub(crate) struct Database {
     pub classes: PageClasses,
 }
 
-/// Whether other processes get at a database that connections of this one have open.
+/// Whether other processes can use a database that connections of this process have open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Sharing {
-    /// They do not: it is locked from its first transaction until the last connection closes it, and its
-    /// pages stay in the pool.
+    /// They cannot: the database is locked from its first transaction until the last connection closes it,
+    /// and its pages stay in the pool.
     #[default]
     Never,
-    /// They do while no connection here has a lock, so not in WAL mode. A transaction that begins finds none
-    /// of the database's pages in the pool. For tools, and for tests.
+    /// They can while no connection of this process has a lock, so not in WAL mode. A transaction that begins
+    /// finds none of the database's pages in the pool. For tools, and for tests.
     BetweenTransactions,
 }
 
@@ -63,7 +64,7 @@ pub enum Sharing {
 #[derive(Default)]
 struct State {
     locks: Locks,
-    /// While the pool has the file.
+    /// The file in the pool, while it is open there.
     pooled: Option<bufpool::File>,
 }
 
@@ -71,13 +72,13 @@ struct State {
 #[derive(Default)]
 pub(crate) struct Databases {
     open: Mutex<HashMap<Identity, Arc<Database>>>,
-    /// Pages that all their connections have fetched.
+    /// The number of pages that all connections have fetched.
     pub fetched: Arc<AtomicU32>,
 }
 
 impl Databases {
-    /// The database at `path`, opened as SQLite's `flags` say if no connection has it open; an empty file
-    /// gets the permissions of that at `mode_of`.
+    /// The database at `path`, opened as SQLite's `flags` say if no connection has it open. An empty file
+    /// gets the permissions of the file at `mode_of`.
     pub fn open(
         &self,
         path: &Path,
@@ -111,7 +112,7 @@ impl Databases {
     pub fn close(&self, database: Arc<Database>) -> Result<()> {
         // Held until the file is closed, so that nobody opens it anew meanwhile and finds it locked.
         let mut open = self.open.lock();
-        // One is in the table.
+        // Two references: one in the table, and this one.
         if Arc::strong_count(&database) > 2 {
             drop(database);
             return Ok(());
@@ -124,7 +125,7 @@ impl Databases {
 }
 
 impl Database {
-    /// Its file's name, for people.
+    /// The name of its file, for messages.
     pub fn name(&self) -> String {
         self.path.file_name().unwrap_or(self.path.as_os_str()).to_string_lossy().into_owned()
     }
@@ -149,9 +150,9 @@ impl Database {
         }
     }
 
-    /// Lowers a connection's `level` to `wanted`. Once no connection has a lock, a file that takes no more
-    /// writes since one has failed leaves the pool: who locks it next finds it as SQLite's journal or log
-    /// makes it.
+    /// Lowers a connection's `level` to `wanted`. Once no connection has a lock, a file that is poisoned, as
+    /// a write has failed, leaves the pool. The connection that locks it next has SQLite restore it from the
+    /// journal or log.
     pub fn lower(&self, level: &mut Level, wanted: Level) -> Result<()> {
         let mut state = self.state.lock();
         state.locks.lower(level, wanted);
@@ -163,12 +164,12 @@ impl Database {
         self.state.lock().locks.is_reserved()
     }
 
-    /// The file in the pool, without a lock, because the user has told SQLite so.
+    /// The file in the pool, for a connection without a lock, as the user has told SQLite.
     pub fn attach_unlocked(&self, pool: &Pool) -> Result<bufpool::File> {
         self.attach(&mut self.state.lock(), pool)
     }
 
-    /// Keeps other processes out, and has the pool take the file in.
+    /// Locks the database against other processes, and opens its file in the pool.
     fn attach(&self, state: &mut State, pool: &Pool) -> Result<bufpool::File> {
         if let Some(file) = &state.pooled {
             return Ok(file.clone());
@@ -183,8 +184,8 @@ impl Database {
         Ok(state.pooled.insert(file?).clone())
     }
 
-    /// The same file under a description of its own, since the pool sets its flags; not by the path, which
-    /// may lead to another file by now.
+    /// Opens the file in the pool, by an open file description of its own, because the pool changes the
+    /// description's flags. Not by the path, which may lead to another file by now.
     fn open_in_pool(&self, pool: &Pool) -> Result<bufpool::File> {
         let mut tries = LOCK_TRIES;
         loop {
@@ -217,18 +218,18 @@ impl Database {
         if self.sharing == Sharing::BetweenTransactions { self.detach(state) } else { Ok(()) }
     }
 
-    /// Takes the file back from the pool, and lets other processes have it. Of a file that fails to be
-    /// written the rest is given up; SQLite's journal or log has what was committed.
+    /// Closes the file in the pool, and ends the lock against other processes. If dirty pages cannot be
+    /// written, they are given up; SQLite's journal or log has what was committed.
     fn detach(&self, state: &mut State) -> Result<()> {
         let mut closed = Ok(());
         if let Some(pooled) = &state.pooled {
             closed = pooled.clone().close();
             if closed.is_err() {
-                // The failure has poisoned the file, and such a file is closed without being written.
+                // The failure has poisoned the file, and a poisoned file is closed without being written.
                 let _ = pooled.clone().close();
             }
             if !pooled.is_closed() {
-                // Somebody still writes a page of it, so it stays in the pool, and others are kept out.
+                // A page of it is still latched, so it stays in the pool and locked.
                 return closed.map_err(|error| self.pool_error(&error, ffi::SQLITE_IOERR_CLOSE));
             }
         }
@@ -238,7 +239,7 @@ impl Database {
         unlocked.map_err(|error| self.system_error(&error, ffi::SQLITE_IOERR_UNLOCK, "unlock"))
     }
 
-    /// The file, while the pool has it.
+    /// The file in the pool, while it is open there.
     pub fn pooled(&self) -> Option<bufpool::File> {
         self.state.lock().pooled.clone()
     }
@@ -271,7 +272,7 @@ impl Database {
         self.path.metadata().map(|metadata| Identity::of(&metadata)).ok() != Some(self.identity)
     }
 
-    /// The pool knows the file by a descriptor only, so the path is added.
+    /// A failure with the database's path, since the pool knows the file by a descriptor only.
     pub fn pool_error(&self, error: &bufpool::Error, code: i32) -> Failure {
         Failure::of_pool(error, code, &self.path.to_string_lossy())
     }
@@ -287,8 +288,8 @@ impl Identity {
     }
 }
 
-/// Opens the file, and says whether for reading only: if nothing else is allowed. A connection that only
-/// reads may share the file with one that writes, so it is opened for writing all the same.
+/// Opens the file, for writing if that is allowed, and returns whether it is for reading only. A connection
+/// that only reads may share the file with one that writes, so its flags do not matter here.
 fn open_file(path: &Path, flags: i32, mode_of: Option<&Path>) -> Result<(File, bool)> {
     let mode = mode_of.map(permissions_of).transpose()?;
     let has = |flag| flags & flag != 0;
@@ -308,7 +309,7 @@ fn open_file(path: &Path, flags: i32, mode_of: Option<&Path>) -> Result<(File, b
     if let Some(mode) = mode
         && file.metadata().is_ok_and(|metadata| metadata.len() == 0 && metadata.mode() & 0o777 != mode)
     {
-        // The process's mask may have kept some. As with SQLite's own VFS, who may not set them does without.
+        // The process's umask may have removed some. A failure to set them is ignored.
         let _ = file.set_permissions(Permissions::from_mode(mode));
     }
     Ok((file, read_only))
@@ -322,8 +323,8 @@ fn permissions_of(path: &Path) -> Result<u32> {
     Ok(metadata.mode() & 0o777)
 }
 
-/// The same file under a number that no standard stream has: what a program writes to standard error though
-/// it has closed it does not go to a database.
+/// The same file under a descriptor that is no standard stream's. Otherwise a program that has closed its
+/// standard error and writes to it all the same would write to the database.
 fn above_standard(file: File) -> io::Result<File> {
     const FIRST: libc::c_int = 3;
     if file.as_raw_fd() >= FIRST {
@@ -362,8 +363,8 @@ mod tests {
 
     use super::*;
 
-    /// Who still writes a page keeps the file in the pool, and other processes out, until it is taken back
-    /// the next time.
+    /// While a page is latched for writing, the file stays in the pool and locked against other processes. It
+    /// leaves the pool at the end of the next transaction.
     #[test]
     fn a_file_that_cannot_leave_the_pool_is_kept_there_until_it_can() {
         let folder = tempfile::tempdir().unwrap();

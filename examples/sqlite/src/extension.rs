@@ -14,7 +14,7 @@ use crate::database::Sharing;
 use crate::sqlite::Sqlite;
 use crate::vfs::{self, VfsOptions};
 
-/// What SQLite calls when it loads the library. The VFS needs the library for good.
+/// What SQLite calls when it loads the library. The library is never unloaded, because the VFS needs it.
 ///
 /// # Safety
 ///
@@ -54,7 +54,7 @@ fn options() -> VfsOptions {
 fn open_pool() -> Result<Pool, String> {
     let memory_bytes = number("BUFPOOL_MEMORY_BYTES", 128 << 20)?;
     let page_bytes = number("BUFPOOL_PAGE_BYTES", 4096)?;
-    // Direct I/O takes pages of this size at least on some file systems.
+    // On some file systems direct I/O takes no pages of less than 4,096 bytes.
     let direct = if page_bytes < 4096 { Direct::Off } else { Direct::Prefer };
     let options = PoolOptions::new().memory_bytes(memory_bytes).page_bytes(page_bytes as usize);
     // SQLite writes when it syncs, so few dirty victims need a frame of the reserve at a time.

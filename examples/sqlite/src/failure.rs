@@ -18,12 +18,13 @@ pub(crate) struct Failure {
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
 impl Failure {
-    /// A code that says everything.
+    /// A code that needs no text.
     pub fn code(code: i32) -> Self {
         Self { code, text: None }
     }
 
-    /// Of an error of the pool: its own code where SQLite has one, otherwise `code`.
+    /// An error of the pool about the database `name`: the code that SQLite has for such errors, otherwise
+    /// `code`.
     pub fn of_pool(error: &bufpool::Error, code: i32, name: &str) -> Self {
         let code = match error.kind() {
             ErrorKind::NoSpace => ffi::SQLITE_FULL,
@@ -35,7 +36,7 @@ impl Failure {
         Self { code, text: Some(format!("{name}: {error}")) }
     }
 
-    /// Of an error of the operating system.
+    /// An error of the operating system in `operation` on the file `name`.
     pub fn of_system(error: &io::Error, code: i32, operation: &str, name: &str) -> Self {
         let code = if error.kind() == io::ErrorKind::StorageFull { ffi::SQLITE_FULL } else { code };
         Self { code, text: Some(format!("{operation}: {name}: {error}")) }

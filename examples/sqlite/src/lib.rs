@@ -12,9 +12,9 @@
 //! # }
 //! ```
 //!
-//! Journals, logs and temporary files go past the pool. While a connection has a database open, no other
-//! process has it: SQLite's own VFSs there find it locked. What else differs from SQLite's unix VFS is told
-//! by the README.
+//! Journals, logs and temporary files are not in the pool. From the first transaction on a database until its
+//! last connection is closed, other processes find the database locked (see [`Sharing`]). The README tells
+//! what else differs from SQLite's unix VFS.
 //!
 //! | file | what it knows |
 //! | --- | --- |
@@ -50,8 +50,9 @@ mod wal_index;
 
 /// Registers a VFS over `pool` with the SQLite that the program is linked with, for the life of the process.
 ///
-/// The pool's pages may be of any size, best that of the databases' pages; others cost copies and reads.
-/// Closing the pool makes connections fail.
+/// The pool's pages may be of any size. The best size is that of the databases' pages: SQLite reads smaller
+/// ones in their frames too, but larger ones are copied to its cache. Once the pool is closed, connections
+/// fail.
 ///
 /// # Errors
 ///

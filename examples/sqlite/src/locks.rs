@@ -37,7 +37,7 @@ impl Level {
         self as i32
     }
 
-    /// Of SQLite's number. Higher numbers than SQLite has count as the highest.
+    /// The level with SQLite's number. Numbers above SQLite's count as the highest, those below as none.
     pub fn of_number(number: i32) -> Self {
         match number {
             ..=0 => Self::None,
@@ -60,9 +60,9 @@ impl Locks {
         self.readers > 0
     }
 
-    /// Raises the caller's level from `level` to `wanted`. A writer that is refused [`Level::Exclusive`] for
-    /// readers is left with [`Level::Pending`]; a reader that is refused it is left as it is, because SQLite
-    /// does not end what it reads then.
+    /// Raises the caller's level from `level` to `wanted`. If [`Level::Exclusive`] is refused because there
+    /// are readers, a caller with [`Level::Reserved`] or more is left with [`Level::Pending`]. A caller with
+    /// [`Level::Shared`] keeps that, because SQLite goes on reading then.
     pub fn raise(&mut self, level: &mut Level, wanted: Level) -> Result<(), Busy> {
         if wanted <= *level {
             return Ok(());

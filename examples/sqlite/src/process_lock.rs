@@ -28,7 +28,7 @@ pub(crate) fn take(file: &File, read_only: bool) -> io::Result<bool> {
     }
 }
 
-/// Ends the lock. Closing the description does so, too.
+/// Ends the lock. Closing the open file description ends it, too.
 pub(crate) fn give_back(file: &File) -> io::Result<()> {
     set(file, libc::F_UNLCK, 0)
 }

@@ -1,7 +1,7 @@
 //! The functions of SQLite that the VFS calls.
 //!
-//! A library is linked with them. A loadable extension must call those of the program that loads it, and is
-//! handed a table of them.
+//! As a library, this crate is linked with them. As a loadable extension, it must call the functions of the
+//! program that loads it, which hands it a table of them.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr;
@@ -31,7 +31,7 @@ type VfsFind = unsafe extern "C" fn(*const c_char) -> *mut ffi::sqlite3_vfs;
 type VfsRegister = unsafe extern "C" fn(*mut ffi::sqlite3_vfs, c_int) -> c_int;
 
 impl Sqlite {
-    /// That which this library is linked with.
+    /// The SQLite that this library is linked with.
     pub fn linked() -> Self {
         Self {
             malloc64: ffi::sqlite3_malloc64,
@@ -45,8 +45,8 @@ impl Sqlite {
         }
     }
 
-    /// That which loads this extension, and hands it a table: pointers to functions, to which later versions
-    /// add at the end only.
+    /// The SQLite that loads this extension and hands it a table of pointers to functions. Later versions of
+    /// SQLite add to the table at its end only.
     ///
     /// # Safety
     ///
@@ -81,7 +81,7 @@ impl Sqlite {
         unsafe { (self.vfs_find)(name.as_ptr()) }
     }
 
-    /// Adds a VFS to SQLite's list; a result code.
+    /// Adds a VFS to SQLite's list. Returns a result code.
     ///
     /// # Safety
     ///
@@ -98,7 +98,7 @@ impl Sqlite {
         unsafe { (self.log)(code, c"%s".as_ptr(), text.as_ptr()) };
     }
 
-    /// A copy of `text` in SQLite's own memory, which SQLite frees; null if there is none left.
+    /// A copy of `text` in SQLite's own memory, which SQLite frees; null if there is no memory left.
     pub fn copy(&self, text: &str) -> *mut c_char {
         // SAFETY: it may be called with any number.
         let copy = unsafe { (self.malloc64)(text.len() as u64 + 1) }.cast::<u8>();
@@ -125,8 +125,8 @@ impl Sqlite {
         (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) })
     }
 
-    /// The text of the statement that the connection runs, if it is the only one that has begun and is not
-    /// over.
+    /// The text of the statement that the connection runs, if no other statement of the connection has begun
+    /// and not ended.
     ///
     /// # Safety
     ///

@@ -15,7 +15,7 @@ pub(crate) struct Statements {
 }
 
 impl Statements {
-    /// The context of a statement with this text, the same whenever it is run.
+    /// The context of a statement with this text. It stays the same from run to run.
     pub fn context(&self, text: &[u8]) -> Context {
         let mut numbers = self.numbers.lock();
         let number = numbers.get(text).copied().unwrap_or_else(|| {

@@ -1,8 +1,8 @@
 //! The border to C: a VFS as SQLite calls it.
 //!
-//! Main databases are [`Connection`]s. Everything else, journals, logs and temporary files among it, is
-//! SQLite's unix VFS's business: it opens them in the place where SQLite wanted ours, and its own functions
-//! are called from then on.
+//! Main databases are [`Connection`]s. All other files, such as journals, logs and temporary files, are
+//! opened by SQLite's unix VFS in the memory that SQLite gives for the file. From then on SQLite calls the
+//! functions of the unix VFS for them.
 //!
 //! No panic crosses the border; it becomes a result code. SQLite makes its calls on one file one after the
 //! other.
@@ -46,11 +46,12 @@ struct MainFile {
     open: *mut OpenFile,
 }
 
-/// What there is of a main database while it is open.
+/// What belongs to a main database while it is open.
 struct OpenFile {
     vfs: &'static Vfs,
     connection: Connection,
-    /// Where SQLite keeps the address of the connection that uses the file just now; null if it did not say.
+    /// The place where SQLite keeps the address of the connection that uses the file at present; null if
+    /// SQLite has not named the place.
     user: *const *mut ffi::sqlite3,
 }
 
@@ -59,9 +60,9 @@ struct OpenFile {
 pub struct VfsOptions {
     /// Whether connections that name no VFS use it.
     pub is_default: bool,
-    /// Whether other processes get at its open databases.
+    /// Whether other processes can use its open databases.
     pub sharing: Sharing,
-    /// What the pool is told of accesses.
+    /// What the contexts of accesses are made of.
     pub contexts: Contexts,
 }
 
@@ -77,7 +78,7 @@ pub(crate) fn register(sqlite: Sqlite, name: &'static CStr, pool: &Pool, options
     }
     // SAFETY: a registered VFS stays where it is.
     let copied = unsafe { *unix };
-    // Functions that are not replaced look at nothing of their VFS but what is copied.
+    // Functions that are not replaced use only those fields of their VFS that are copied here.
     let base = ffi::sqlite3_vfs {
         zName: name.as_ptr(),
         pNext: ptr::null_mut(),
@@ -125,7 +126,7 @@ static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
     xUnfetch: Some(x_unfetch),
 };
 
-/// The result code of `work`. Failures that say something go to SQLite's log.
+/// The result code of `work`. The text of a failure goes to SQLite's log.
 fn at_border(sqlite: &Sqlite, work: impl FnOnce() -> Result<()>) -> c_int {
     let failure = match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(())) => return ffi::SQLITE_OK,
@@ -172,15 +173,15 @@ impl OpenFile {
     fn number(&self, operation: c_int) -> Option<c_int> {
         match operation {
             ffi::SQLITE_FCNTL_LOCKSTATE => Some(self.connection.level().number()),
-            // No other process reads the log; errors of the system are told with their operation.
+            // No other process reads the log. Errors of the system are in SQLite's log, with their operation.
             ffi::SQLITE_FCNTL_EXTERNAL_READER | ffi::SQLITE_FCNTL_LAST_ERRNO => Some(0),
             ffi::SQLITE_FCNTL_HAS_MOVED => Some(self.connection.database().has_moved().into()),
             _ => None,
         }
     }
 
-    /// Takes note of the statement that runs, when a transaction begins to read. Transactions of more
-    /// statements have the context of the first.
+    /// Sets the context to the statement that runs, when a transaction begins to read. A transaction of
+    /// several statements has the context of the first.
     fn note_statement(&mut self) {
         if self.user.is_null() || !self.vfs.contexts.statements {
             return;
@@ -388,7 +389,7 @@ unsafe extern "C" fn x_sector_size(file: *mut ffi::sqlite3_file) -> c_int {
     unsafe { OpenFile::of(file) }.connection.pool().page_bytes() as c_int
 }
 
-/// A page that is written over its neighbours in the same sector leaves those as they are.
+/// A write to a part of a sector changes nothing else of the sector, even if the power is cut.
 unsafe extern "C" fn x_device_characteristics(_file: *mut ffi::sqlite3_file) -> c_int {
     ffi::SQLITE_IOCAP_POWERSAFE_OVERWRITE
 }
@@ -403,7 +404,8 @@ unsafe extern "C" fn x_shm_map(
     // SAFETY: SQLite calls this for a file that `x_open` has opened, and makes one call for it at a time.
     let open = unsafe { OpenFile::of(file) };
     open.at_border(|connection| {
-        // The index is in memory, and a process that may not write cannot keep out others that write a log.
+        // The index is in this process's memory. A process that may not write the file cannot lock out other
+        // processes that write a log.
         if connection.database().is_read_only() {
             return Err(Failure::code(ffi::SQLITE_CANTOPEN));
         }
@@ -466,7 +468,8 @@ unsafe extern "C" fn x_fetch(
     })
 }
 
-/// Without an address SQLite says that what was fetched before is not valid any more, which here it is.
+/// With a null address SQLite says that a mapping of the file has become invalid. There is nothing to do
+/// then, because pages that are pinned stay valid.
 unsafe extern "C" fn x_unfetch(
     file: *mut ffi::sqlite3_file,
     offset: ffi::sqlite3_int64,

@@ -1,7 +1,7 @@
 //! The index of a write-ahead log, which the connections of this process share.
 //!
-//! It is ordinary memory: no other process has the database open meanwhile. So there is no `-shm` file, and
-//! the index is made anew from the log when the first connection comes.
+//! It is ordinary memory, because other processes are locked out of the database. So there is no `-shm` file,
+//! and SQLite makes the index anew from the log when the first connection opens it.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -15,7 +15,7 @@ const SLOTS: usize = SQLITE_SHM_NLOCK as usize;
 /// The index of one database.
 #[derive(Default)]
 pub(crate) struct WalIndex {
-    /// Pieces of the index, which stay where they are: connections have their addresses.
+    /// Pieces of the index. They do not move, because connections have their addresses.
     regions: Vec<Box<[AtomicU64]>>,
     slots: [Slot; SLOTS],
     /// Connections that use it.
@@ -45,8 +45,8 @@ enum Held {
 }
 
 impl WalIndex {
-    /// The address of region `number`, which is made if `extend` says so; none if it is not there. It stays
-    /// valid until the last user [leaves](Self::leave).
+    /// The address of region `number`, which is made if `extend` says so; none if there is no such region. It
+    /// stays valid until the last user [leaves](Self::leave).
     pub fn region(
         &mut self,
         user: &mut WalUser,
@@ -109,7 +109,7 @@ impl WalIndex {
         fence(Ordering::SeqCst);
     }
 
-    /// The caller uses the index no more. The last one takes it along.
+    /// Ends the caller's use of the index, and its locks. With the last user the index is dropped.
     pub fn leave(&mut self, user: &mut WalUser) {
         self.unlock(user, 0..SLOTS);
         if std::mem::take(&mut user.is_user) {

@@ -122,8 +122,8 @@ fn a_writer_keeps_out_other_connections_of_the_process_as_sqlite_has_it() {
 }
 
 /// A transaction that has written, and reads more than SQLite's cache holds, writes its changes early, and
-/// lets no new readers in from then on. Pages that SQLite reads in their frames take no place in that cache;
-/// only pages no larger than the pool's are read there.
+/// lets no new readers in from then on. Pages that SQLite reads in their frames take no place in that cache.
+/// SQLite reads only pages in their frames that are no larger than the pool's.
 #[test]
 fn pages_larger_than_those_of_the_pool_fill_sqlites_cache() {
     let pool_page_bytes = pool().page_bytes();
@@ -224,7 +224,8 @@ fn a_database_that_another_vfs_reads_is_busy_until_it_is_done() {
     let path = folder.path().join("x.db");
     let unix = Db::open(&path, UNIX);
     unix.run("CREATE TABLE t(a, b); INSERT INTO t VALUES(1, 1); BEGIN; SELECT * FROM t");
-    // Never closed before the other is done: closing a descriptor ends its process's locks on the file.
+    // Not closed before the other connection is: closing a descriptor would end the locks that the unix VFS
+    // has for this process.
     let db = Db::open(&path, BUFPOOL);
     assert_eq!(db.try_rows("SELECT * FROM t").unwrap_err().code, ffi::SQLITE_BUSY);
     unix.run("COMMIT");
@@ -337,7 +338,7 @@ fn run_until_full(folder: &Path, mode: &str, path: &Path) -> i32 {
     error
 }
 
-/// What `unshare` must be told for a mount that nobody else sees; none where that is not allowed.
+/// Arguments of `unshare` for a mount that no other process sees; none where that is not allowed.
 fn mount_namespace() -> Option<&'static [&'static str]> {
     let ways: [&[&str]; 2] = [&["--mount"], &["--user", "--map-root-user", "--mount"]];
     ways.into_iter().find(|way| {
@@ -347,18 +348,18 @@ fn mount_namespace() -> Option<&'static [&'static str]> {
     })
 }
 
-/// 8 MiB at `folder`, for this process, which has mounts of its own.
+/// Mounts a file system of 8 MiB at `folder`, in this process's own mount namespace.
 fn mount_small_file_system(folder: &Path) {
     let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=8m", "none"]).arg(folder).status();
     assert!(mounted.unwrap().success());
 }
 
-/// What this test says in another process, with the database at `path`.
+/// The answers that this test prints in another process, with the database at `path`.
 fn other_process(test: &str, path: &Path) -> Vec<i32> {
     answers(&mut Command::new(env::current_exe().unwrap()), test, path)
 }
 
-/// What the test says that `command` runs in another process.
+/// The answers that the test prints which `command` runs in another process.
 fn answers(command: &mut Command, test: &str, path: &Path) -> Vec<i32> {
     command.args(["--exact", test, "--nocapture"]);
     let output = command.env(OTHER_PROCESS, path).output().unwrap();
@@ -379,8 +380,8 @@ fn filling(rows: u32) -> String {
     )
 }
 
-/// Whoever may not write to a database cannot keep out others that write a log, whose index they have in
-/// their own memory: old rows would be read, and then pages of two versions.
+/// A process that may not write to a database cannot lock out others that write a log and have its index in
+/// their own memory. It would read old rows, and then pages of two versions.
 #[test]
 fn a_log_is_not_read_by_who_may_not_write() {
     pool();
@@ -393,7 +394,8 @@ fn a_log_is_not_read_by_who_may_not_write() {
     let others = |path: &Path, mode| fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
     others(folder.path(), 0o755);
     others(&path, 0o444);
-    // For this thread alone, and to no effect for users who are not root, whom the file's mode keeps out.
+    // Changes this thread alone. It has no effect for users other than root, who may not write the file
+    // anyway.
     const NOBODY: libc::uid_t = 65_534;
     // SAFETY: changes who this thread is to files, and nothing else.
     let before = unsafe { libc::setfsuid(NOBODY) } as libc::uid_t;
@@ -404,7 +406,7 @@ fn a_log_is_not_read_by_who_may_not_write() {
     assert_eq!(refused.unwrap_err().code, ffi::SQLITE_CANTOPEN);
 }
 
-/// A connection that was told to do without locks is told the truth of what is durable, too.
+/// A commit of a connection without locks is durable, too.
 #[test]
 fn a_commit_without_locks_is_in_the_file() {
     pool();

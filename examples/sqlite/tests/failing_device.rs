@@ -1,11 +1,11 @@
-//! A device that fails for a while. In a program of its own, since the limit by which it fails is a
-//! process's.
+//! A device that fails for a while. A test program of its own, because the limit that makes writes fail is
+//! one of the whole process.
 
 mod common;
 
 use common::{BUFPOOL, Db, pool};
 
-/// How long files may become, for this process.
+/// Limits the length of the files that this process writes.
 fn limit_files(bytes: libc::rlim_t) {
     let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: reads the limit through the reference.
@@ -26,7 +26,7 @@ fn a_database_goes_on_when_its_device_does() {
     let rows = "WITH n(a) AS (SELECT 1 UNION ALL SELECT a + 1 FROM n WHERE a < 4000)";
     db.run(&format!("{rows} INSERT INTO t SELECT a, hex(zeroblob(50)) FROM n"));
     db.run("BEGIN; UPDATE t SET b = 1 WHERE a > 3600");
-    // The pages to be written are beyond it, and the journal is not.
+    // The pages to be written are beyond the limit, and the journal is not.
     limit_files(300 << 10);
     let refused = db.try_rows("COMMIT");
     let _ = db.try_rows("ROLLBACK");

@@ -62,8 +62,8 @@ fn write_until_killed(test: &str, path: &Path, commits: u64) -> u64 {
     last.expect("the writer commits")
 }
 
-/// In which commit a row was changed last, after `there` of them: by those that changed the first rows, and
-/// one row in 97.
+/// The SQL for the number of the commit that changed a row last, after `there` commits. Each commit changes
+/// the first 100 rows, the rows that it inserts, and one row in 97.
 fn last_round(there: u64) -> String {
     format!("CASE WHEN k <= 100 THEN {there} ELSE max(round, {there} - (({there} - k) % 97 + 97) % 97) END")
 }

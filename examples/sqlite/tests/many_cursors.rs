@@ -1,4 +1,5 @@
-//! Very many cursors at a time. In a program of its own, since they crowd the pool's report.
+//! Very many cursors at a time. A test program of its own, because the many connections would fill the report
+//! that another test reads.
 
 mod common;
 

@@ -68,7 +68,8 @@ fn open(paths: &[impl AsRef<Path>; 2], mmap_bytes: u64) -> [Db; 2] {
     dbs
 }
 
-/// Pages read in their frames leave SQLite's buffers with other contents, which get into unused bytes.
+/// Compares the contents of the databases, and all bytes of the files if `to_the_byte`. If SQLite reads pages
+/// in their frames, its own buffers have other contents, and these get into unused bytes of pages.
 fn check_files(paths: &[impl AsRef<Path>; 2], seed: u64, to_the_byte: bool) {
     let dbs = [Db::open(&paths[0], UNIX), Db::open(&paths[1], BUFPOOL)];
     assert_eq!(dbs[1].value("PRAGMA integrity_check"), "ok", "seed {seed}");
@@ -90,7 +91,7 @@ const CREATE: &str = "
     CREATE TABLE t1(k, a, b, PRIMARY KEY(k, a)) WITHOUT ROWID;
     CREATE INDEX t0_a ON t0(a)";
 
-/// One that may fail, as long as it fails with either VFS.
+/// A random statement. It may fail, as long as it fails with both VFSs.
 fn statement(random: &mut Random) -> String {
     let table = random.below(2);
     let key = random.below(400);

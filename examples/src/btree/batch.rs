@@ -10,12 +10,13 @@ use crate::Result;
 type Descent = (u64, usize);
 
 impl<const K: usize, const V: usize> BTree<K, V> {
-    /// The values of `keys`, in their order; a key may be there more than once.
+    /// The values of `keys`, in the order of `keys`, which may contain a key more than once.
     ///
-    /// One access for each page that the keys need at each level, and those of a level that are not in memory
-    /// are read together. A level stays latched until the next one is, as in [`get`](Self::get), so each
-    /// value is one that its key had during the call; a thread holds latches on up to twice as many pages as
-    /// there are keys.
+    /// Takes one access for each page that the keys need at each level. The pages of a level that are not in
+    /// memory are read together. The pages of a level stay latched until those of the next level are, as in
+    /// [`get`](Self::get). So each value is one that its key had during the call. The thread holds latches on
+    /// up to twice as many pages as there are keys. Where a page is busy, its keys are looked up again from
+    /// the root, once the latches of the others are released.
     ///
     /// # Errors
     /// As [`get`](Self::get).
@@ -29,9 +30,9 @@ impl<const K: usize, const V: usize> BTree<K, V> {
         Ok(values)
     }
 
-    /// Looks up the keys at the places `left`. Returns those whose way was blocked: a page of it was busy,
-    /// and waiting for one while others of its level are held could be for ever. At least one key is not
-    /// among them.
+    /// Looks up the keys at the places `left`. Returns the places of the keys that were not looked up because
+    /// a page on their way was busy: to wait for it while other pages of its level are latched could be a
+    /// deadlock. At least one key is looked up, so calling again ends.
     #[track_caller]
     fn get_some(
         &self,
@@ -85,8 +86,8 @@ struct Search<'n, const K: usize> {
     left: usize,
 }
 
-/// For each key, how many of its node's keys are before it; as `partition_point` for each, but side by side:
-/// nodes that come from far away in memory then come together, and not one after the other.
+/// For each key, how many keys of its node are before it, as `partition_point` would say. All searches make
+/// a step before any makes the next one, so the cache misses of different nodes overlap.
 fn places<'n, const K: usize>(
     searches: impl Iterator<Item = (&'n [[u8; K]], &'n [u8; K])>,
     is_before: impl Fn(&[u8; K], &[u8; K]) -> bool,
@@ -99,7 +100,8 @@ fn places<'n, const K: usize>(
         for search in searches.iter_mut().filter(|search| search.left > 0) {
             let half = search.left / 2;
             let right = is_before(&search.keys[search.from + half], search.key);
-            // Without branches: a processor that guesses wrong starts over with the searches behind this one.
+            // Without branches: after a wrong branch prediction the processor would repeat what it has done
+            // ahead for the searches behind this one.
             search.from += usize::from(right) * (half + 1);
             search.left = half - usize::from(right && search.left % 2 == 0);
             is_open |= search.left > 0;

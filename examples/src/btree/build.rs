@@ -13,9 +13,9 @@ impl<const K: usize, const V: usize> BTree<K, V> {
     /// The leaves come to lie in key order. Costs one creation for each page.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if the file is not empty, fewer than four keys and values fit on a page, the fill
-    /// is out of range, or the keys are not strictly ascending. The file then holds pages of an unfinished
-    /// tree.
+    /// [`Error::Invalid`] if the file is not empty, fewer than four keys and values fit on a page, or the
+    /// fill is out of range; nothing has changed then. [`Error::Invalid`] if the keys are not strictly
+    /// ascending, and as the pool's; the file then has pages of an unfinished tree.
     #[track_caller]
     pub fn build(
         file: File,
@@ -74,7 +74,7 @@ struct Open<const K: usize, const V: usize> {
     node: Node<Box<[u8]>, K, V>,
     /// The lowest key below the page.
     first: [u8; K],
-    /// Where the page will be written, if something points there already.
+    /// The page's number, if the link of the leaf before has it already.
     number: Option<u64>,
 }
 

@@ -33,7 +33,7 @@ pub(super) struct Node<B, const K: usize, const V: usize> {
 }
 
 impl<B: Deref<Target = [u8]>, const K: usize, const V: usize> Node<B, K, V> {
-    /// Takes the page as a node, if its header says that it is one of this tree.
+    /// Takes the page as a node, if its header says that it is one with these sizes of keys and values.
     pub fn open(page: B) -> Option<Self> {
         if page.len() < HEADER_BYTES || page[..8] != Self::signature() {
             return None;
@@ -152,7 +152,7 @@ impl<B: DerefMut<Target = [u8]>, const K: usize, const V: usize> Node<B, K, V> {
         Self { page }
     }
 
-    /// Makes the page, now the content of another, the parent of that one alone.
+    /// Makes the page, whose content was copied to `child`, an inner page with that child alone.
     pub fn format_as_parent_of(&mut self, child: u64) {
         let level = self.level() + 1;
         self.page[8..10].copy_from_slice(&level.to_le_bytes());
@@ -169,7 +169,7 @@ impl<B: DerefMut<Target = [u8]>, const K: usize, const V: usize> Node<B, K, V> {
         self.page[16..24].copy_from_slice(&link.to_le_bytes());
     }
 
-    /// Puts a key and its payload at `at`; the ones from there on move up.
+    /// Puts a key and its payload at `at`; those from `at` on move up by one.
     ///
     /// # Panics
     /// If the page is full, or the payload is not of this level's size.
@@ -196,7 +196,7 @@ impl<B: DerefMut<Target = [u8]>, const K: usize, const V: usize> Node<B, K, V> {
         self.page[offset..offset + V].copy_from_slice(value);
     }
 
-    /// Takes the key at `at` out; the ones behind it move down.
+    /// Takes the key at `at` and its payload out; those behind it move down by one.
     pub fn remove(&mut self, at: usize) {
         let count = self.count();
         let key_at = |i: usize| HEADER_BYTES + i * K;
@@ -206,11 +206,11 @@ impl<B: DerefMut<Target = [u8]>, const K: usize, const V: usize> Node<B, K, V> {
         self.set_count(count - 1);
     }
 
-    /// Moves the keys from `at` on to `right`, a fresh page of number `right_number`, and returns the key
-    /// that separates the two: everything on `right` is at or above it.
+    /// Moves the keys from `at` on to `right`, a new page with the number `right_number`. Returns the key
+    /// that separates the two pages: all keys of `right` are equal to it or above.
     ///
-    /// Of an inner page the key at `at` itself moves up to the parent, and its child becomes the leftmost one
-    /// of `right`.
+    /// In an inner page the key at `at` itself is not moved to `right`, because it moves up to the parent.
+    /// Its child becomes the leftmost child of `right`.
     pub fn split<R>(&mut self, at: usize, right: R, right_number: u64) -> ([u8; K], Node<R, K, V>)
     where
         R: DerefMut<Target = [u8]>,
@@ -243,8 +243,8 @@ impl<B: DerefMut<Target = [u8]>, const K: usize, const V: usize> Node<B, K, V> {
 
 /// How many of the keys, which are ascending, `is_before` holds for.
 ///
-/// A binary search waits for one cache line after the other: where it looks next depends on what it has seen.
-/// Counting loads all lines of its keys at the same time, so the last steps are made that way.
+/// A binary search waits for one cache line after the other, because each step depends on the one before.
+/// Counting loads the lines of its keys at the same time. So the last [`COUNTED_KEYS`] keys are counted.
 fn position<const K: usize>(keys: &[[u8; K]], is_before: impl Fn(&[u8; K]) -> bool) -> usize {
     let (mut first, mut rest) = (0, keys);
     while rest.len() > COUNTED_KEYS {

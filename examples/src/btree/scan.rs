@@ -11,10 +11,10 @@ use crate::Result;
 impl<const K: usize, const V: usize> BTree<K, V> {
     /// The entries of a range of keys, in order.
     ///
-    /// A key that is there from the start of the scan to its end is seen exactly once; one that comes or goes
-    /// meanwhile may be seen or not. The scan copies leaf after leaf and holds no latch between two steps, so
-    /// the tree may be changed inside the loop. One access for each level at the start, then one for each
-    /// leaf.
+    /// A key that is in the tree from the start of the scan to its end is seen exactly once. One that is
+    /// inserted or removed meanwhile may be seen or not. The scan copies leaf after leaf and holds no latch
+    /// between two steps, so the tree may be changed inside the loop. Takes one access for each level at the
+    /// start, then one for each leaf.
     ///
     /// # Errors
     /// As [`get`](Self::get), here and from each step; after an error the scan ends.
@@ -39,7 +39,7 @@ impl<const K: usize, const V: usize> BTree<K, V> {
 pub struct Scan<'a, const K: usize, const V: usize> {
     tree: &'a BTree<K, V>,
     tenant: &'a Tenant,
-    /// The leaf as it was when the scan came by.
+    /// A copy of the leaf as it was when the scan read it.
     leaf: Node<Box<[u8]>, K, V>,
     at: usize,
     end: Bound<[u8; K]>,
@@ -49,8 +49,9 @@ pub struct Scan<'a, const K: usize, const V: usize> {
 impl<const K: usize, const V: usize> Scan<'_, K, V> {
     /// Goes on to the first leaf with an entry. False at the end of the tree.
     ///
-    /// Leaves are never freed, and a split moves entries to the right only between a leaf and the one it was
-    /// linked to: what has moved since the copy was made is in the copy.
+    /// The link of the copy is still right, and no entry is missed: leaves are never freed, and a later split
+    /// of the leaf moves entries only to a new leaf between it and the one that it was linked to. Those
+    /// entries are in the copy.
     #[track_caller]
     fn find_entry(&mut self) -> Result<bool> {
         while self.at == self.leaf.count() {

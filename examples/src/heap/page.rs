@@ -1,15 +1,16 @@
 //! The page of a heap file: fixed-size tuples, found by slot number.
 //!
-//! Both layouts start with 8 bytes: magic, bytes of a tuple, live tuples, slots in use (16 bits each). A page
-//! of zeros is an empty page, so pages need no formatting before their first tuple.
+//! Both layouts start with 8 bytes: magic, bytes of a tuple, number of live tuples, number of slots that were
+//! ever used (16 bits each). A page of zeros is an empty page, so pages need no formatting before their first
+//! tuple.
 //!
 //! ```text
 //! dense    header | bitmap of live slots | tuple 0 | tuple 1 | ...          slot = position
 //! slotted  header | tuples without gaps ->      ...      <- slot directory   slot -> position + 1, 0 if dead
 //! ```
 //!
-//! Dense holds a few tuples more. Slotted keeps its tuples together whatever is deleted, at two bytes a
-//! tuple; a slot number stays valid in both.
+//! The dense layout holds a few tuples more. The slotted layout keeps its tuples without gaps when tuples are
+//! deleted, at two bytes a tuple. A slot number stays valid in both.
 
 use std::ops::{Deref, DerefMut};
 
@@ -209,7 +210,7 @@ impl<B: DerefMut<Target = [u8]>> HeapPage<B> {
         true
     }
 
-    /// Kills the slot and moves the last tuple to the position that it leaves.
+    /// Marks the slot dead and moves the last tuple to the position that becomes free.
     fn close_gap(&mut self, slot: usize, position: usize) {
         let last = self.len() - 1;
         let last_slot = (0..self.slots()).find(|&s| self.position(s) == Some(last));

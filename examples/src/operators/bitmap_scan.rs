@@ -7,7 +7,7 @@ use crate::Result;
 use crate::heap::{HeapFile, Rid};
 
 /// The heap pages of a set of tuples, each once and in the order of the file, with the slots that are wanted.
-/// The addresses come from one or several indexes, in any order and any number of times.
+/// The addresses may come from several indexes, in any order, and more than once.
 ///
 /// Costs one access for each page, and memory for all addresses.
 ///

@@ -20,20 +20,20 @@ impl<T, I: Iterator<Item = Result<(HintedPage, T)>>> Plan<T> for I {}
 /// The pages of a plan, in its order, each with its item; fetched ahead as far as the tenant's
 /// [`HintPolicy`](bufpool::HintPolicy) says.
 ///
-/// The plan is asked for more by the calls of this handle, some steps ahead of the reader. It may read pages
-/// itself, such as the leaves of an index.
+/// Calls of this handle ask the plan for more pages, some steps ahead of the reader. The plan may itself read
+/// pages, such as the leaves of an index.
 pub struct Fetches<T, I> {
     pages: Hints<Steps<T, I>>,
     planned: Rc<RefCell<Planned<T>>>,
 }
 
-/// What the list has been told of, and the caller has not been given.
+/// What the pool's list has been told of, and the caller has not been given yet.
 struct Planned<T> {
     steps: VecDeque<(HintedPage, T)>,
     error: Option<Error>,
 }
 
-/// Gives the pages of a plan to the list and keeps their items.
+/// Gives the pages of a plan to the pool's list and keeps their items.
 struct Steps<T, I> {
     plan: I,
     planned: Rc<RefCell<Planned<T>>>,
@@ -53,8 +53,8 @@ impl<T, I: Plan<T>> Fetches<T, I> {
     /// The next item and its page, latched for reading; `None` at the end of the plan. One access.
     ///
     /// # Errors
-    /// As the pool's; the plan's, after the pages before it; [`Error::Format`] for a page that no open file
-    /// has.
+    /// As the pool's; the plan's error, after the pages that come before it; [`Error::Format`] for a page
+    /// that no open file has.
     #[track_caller]
     #[expect(clippy::should_implement_trait, reason = "an Iterator cannot say from where it is called")]
     pub fn next(&mut self) -> Result<Option<(T, OwnedReadGuard)>> {
@@ -64,7 +64,7 @@ impl<T, I: Plan<T>> Fetches<T, I> {
         match (step, given?) {
             (None, _) => planned.error.take().map_or(Ok(None), Err),
             (Some((page, item)), Some(guard)) if page == guard.page().into() => Ok(Some((item, guard))),
-            // The list passes over pages that cannot be had; a plan has none.
+            // The list leaves out pages that no open file has. In a plan such a page is an error.
             (Some((page, _)), _) => Err(Error::Format {
                 file: format!("file {}", page.file.0),
                 page: page.number,

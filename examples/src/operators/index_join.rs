@@ -7,11 +7,11 @@ use crate::Result;
 use crate::btree::BTree;
 use crate::heap::{HeapFile, Rid};
 
-/// The partners of `outer` by an index: heap pages, each with the slots of partners and what came with their
-/// keys. Keys without a partner are left out.
+/// The partners of `outer` by an index: heap pages, each with the slots of partners and, for each slot, the
+/// value that `outer` gave with the key. Keys without a partner are left out.
 ///
-/// `batch` keys are looked up together ([`BTree::get_many`]), and their partners visited in the order of the
-/// file. The list goes on across batches, so the device is not idle between them.
+/// `batch` keys are looked up together ([`BTree::get_many`]), and their partners are visited in the order of
+/// the file. The list does not end between two batches, so the device is not idle there.
 ///
 /// # Errors
 /// Those of `outer`, as [`BTree::get_many`] and as the pool's, from each step.

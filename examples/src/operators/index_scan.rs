@@ -12,11 +12,11 @@ use crate::heap::{HeapFile, Rid};
 /// Slots of a page, each with its key.
 type KeyVisit<const K: usize> = Visit<[u8; K]>;
 
-/// The heap pages of a range of keys, in the order of the keys, each with keys and slots of the tuples that
-/// are wanted from it. A page is visited once for keys that follow each other, and again when a later key
-/// leads to it.
+/// The heap pages of a range of keys, in the order of the keys, each with the keys and slots of the tuples
+/// that are wanted from it. A page is visited once for consecutive keys that lead to it, and again when a
+/// later key does.
 ///
-/// Costs one access for each leaf and each visit. For a LIMIT, drop what is returned.
+/// Costs one access for each leaf and each visit. For a LIMIT, drop the [`Fetches`] early.
 ///
 /// # Errors
 /// As [`BTree::scan`], here and from each step.

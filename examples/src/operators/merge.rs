@@ -1,8 +1,8 @@
 //! Merging sorted runs.
 //!
-//! A merge needs the next page of a run when it has consumed the last key of the page before. So the writer
-//! of the runs, who remembers the last key of each page, knows the order of the pages beforehand (Knuth, The
-//! Art of Computer Programming, volume 3, 5.4.9: forecasting).
+//! A merge needs the next page of a run when it has consumed the last key of the page before. So the last
+//! keys of all pages, which are remembered when the runs are written, give the order in which the merge needs
+//! the pages (Knuth, The Art of Computer Programming, volume 3, 5.4.9: forecasting).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -59,7 +59,7 @@ impl<K: Copy + Ord> Run<K> {
 }
 
 impl<K: Copy + Ord> RunWriter<'_, K> {
-    /// Adds a tuple, whose key is not below the one before.
+    /// Adds a tuple, whose key must not be below the one before.
     ///
     /// # Errors
     /// As the pool's; the tuple is then not added.
@@ -80,10 +80,10 @@ impl<K: Copy + Ord> RunWriter<'_, K> {
     }
 }
 
-/// Hands the tuples of all runs to `consume`, in the order of their keys; equal keys in the order of the
-/// runs.
+/// Hands the tuples of all runs to `consume`, in the order of their keys, and those with equal keys in the
+/// order of the runs.
 ///
-/// A page of each run is latched at a time. One access for each page.
+/// One page of each run is latched for reading at a time. Takes one access for each page.
 ///
 /// # Errors
 /// As the pool's and those of `consume`; [`Error::Format`] if a run is not as it was written.

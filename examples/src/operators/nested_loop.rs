@@ -11,7 +11,8 @@ use crate::heap::HeapFile;
 /// What a page of a block nested-loop join is read for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
-    /// The first page of a block of the outer relation: what was built before is done with.
+    /// The first page of a block of the outer relation: what was built of the block before is not needed any
+    /// more.
     NewBlock,
     /// Another page of the block.
     Block,
@@ -22,8 +23,9 @@ pub enum Side {
 /// The pages of a block nested-loop join: for each block, its pages of the outer relation and then all pages
 /// of the inner one.
 ///
-/// The inner relation is a loop that the pool knows: of one that does not fit, it keeps what fits and reads
-/// the rest ahead. Blocks should not be empty. One access for each page of the plan.
+/// The plan tells the pool that the inner relation is read again for each block. If it does not fit, the pool
+/// keeps the part that fits and reads the rest ahead. Blocks should not be empty, because an empty one has no
+/// page of [`Side::NewBlock`]. Takes one access for each page of the plan.
 ///
 /// # Errors
 /// As the pool's.

@@ -20,7 +20,7 @@ pub const PAGE_BYTES: usize = 4096;
 
 /// A place for files on a real file system, so that direct I/O is tried.
 pub fn directory() -> TempDir {
-    // Cargo sets it for tests, and not for fuzz targets, which have no files.
+    // Cargo sets the variable for tests, and not for fuzz targets, which use no real files.
     let place = option_env!("CARGO_TARGET_TMPDIR").map_or_else(std::env::temp_dir, PathBuf::from);
     tempfile::Builder::new().prefix("bufpool-test").tempdir_in(place).unwrap()
 }
@@ -38,7 +38,7 @@ pub fn on_each_backend(test: impl Fn(Io)) {
     test(Io::Auto);
 }
 
-/// Runs a test that would hang if it failed: in a thread of its own, which is waited for a minute.
+/// Runs a test, which would hang if it failed, in a thread of its own, and fails after a minute.
 pub fn in_a_minute(test: impl FnOnce() + Send + 'static) {
     let (over, is_over) = channel();
     let running = std::thread::spawn(move || {
@@ -51,7 +51,8 @@ pub fn in_a_minute(test: impl FnOnce() + Send + 'static) {
     running.join().unwrap_or_else(|panic| resume_unwind(panic));
 }
 
-/// A manager that calls a function when a block has come in and when it is asked, and follows the pool.
+/// A manager that calls a function when a block has come in and when it is asked for a victim. It always
+/// answers with the pool's candidate.
 pub struct CallsBack<F>(pub F);
 
 impl<F: FnMut() + Send> Manager for CallsBack<F> {
@@ -76,7 +77,7 @@ impl<F: FnMut() + Send> Manager for CallsBack<F> {
     fn placeholder_used(&mut self, _: &Access, _: FrameId) {}
 }
 
-/// What is left of a panic, and panics when it is dropped.
+/// The payload of a panic, which panics again when it is dropped.
 pub struct Bomb;
 
 impl Drop for Bomb {
@@ -121,8 +122,8 @@ pub fn open_on(options: PoolOptions, device: &SimDevice) -> (Pool, File) {
     (pool, file)
 }
 
-/// Reads page 0 from the device until its `nth` read has been made: a run with fewer reads has a failure that
-/// was meant for that one still before it.
+/// Reads page 0 from the device until its `nth` read has been made. If a run had fewer reads, the failure
+/// that was set for the `nth` one is still to come, and is used up by this.
 pub fn spend_read_failure(device: &SimDevice, pool: &Pool, file: &File, nth: u64) {
     while device.calls(IoOperation::Read) < nth {
         let _ = pool.default_tenant().read(file.page(0));
@@ -137,7 +138,7 @@ pub fn assert_frames_can_be_held(pool: &Pool, file: &File) {
     (0..).zip(&guards).for_each(|(number, guard)| assert!(version(guard, number) >= 1));
 }
 
-/// Bytes that tell a page and a version of it apart from all others.
+/// The stamp of a page and a version of it, different from all others.
 pub fn pattern(number: u64, version: u64) -> [u8; 16] {
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&number.to_le_bytes());

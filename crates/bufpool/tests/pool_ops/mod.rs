@@ -1,7 +1,7 @@
-//! Operations on a pool, and their execution beside a model of it.
+//! Operations on a pool, and their execution on a pool and on a model of it.
 //!
-//! The random tests and the fuzz target `pool_ops` draw from this one definition: the former by strategies,
-//! the latter from bytes.
+//! The random tests and the fuzz target `pool_ops` use these definitions: the tests draw operations by
+//! strategies, the fuzz target from bytes.
 #![allow(dead_code, reason = "the tests and the fuzz target use a part each")]
 
 mod operation;
@@ -19,7 +19,7 @@ pub use world::{World, run};
 use super::common::{PAGE_BYTES, deterministic, small};
 use super::tiers_below::Below;
 
-/// Of operations of a device on which dirty victims leave faster than they are written.
+/// How long an operation takes on a device on which dirty victims leave faster than they are written.
 const LATENCY: Duration = Duration::from_micros(200);
 
 /// One run on a simulated device.
@@ -70,7 +70,7 @@ impl Case {
     /// borrowed.
     pub fn run(&self) -> u32 {
         let device = SimDevice::new(self.seed);
-        // A page that was being written when the power went is old or new, so that the model can tell.
+        // A page that was being written when the power was cut is the old or the new one, never a mix.
         device.set_sector_bytes(PAGE_BYTES);
         let (mode, below) = (self.mode, self.below);
         let options = move || {

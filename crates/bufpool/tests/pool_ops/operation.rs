@@ -17,13 +17,13 @@ pub const FAILURES: [SimFailure; 5] = [
     SimFailure::Short(PAGE_BYTES),
     SimFailure::Os(EINTR),
 ];
-/// Interrupted system call; always tried again.
+/// The error of an interrupted system call, which the pool always repeats.
 const EINTR: i32 = 4;
 pub const FAILING: [IoOperation; 4] =
     [IoOperation::Read, IoOperation::Write, IoOperation::Sync, IoOperation::Allocate];
 
-/// Policy programs: one that looks at everything and wishes, one that knows no hits, one that never comes to
-/// an end, and a privileged one that lets pages go.
+/// Policy programs: one that looks at everything and has wishes, one without an event `access`, one that runs
+/// for ever, and a privileged one that releases pages.
 pub const PROGRAMS: [&str; 4] = [
     "policy wishes {
        queue all  ghost left  int wish  const one = 1
@@ -87,7 +87,7 @@ pub enum Operation {
         #[arbitrary(with = number)]
         number: u64,
     },
-    /// One after the other.
+    /// `count` pages from `first` on are created one after the other.
     CreateMany {
         #[arbitrary(with = tenant)]
         tenant: usize,
@@ -96,7 +96,7 @@ pub enum Operation {
         #[arbitrary(with = count)]
         count: u64,
     },
-    /// Several in one call, every third one twice.
+    /// `count` pages from `first` on are read in one call, every third one twice.
     ReadMany {
         #[arbitrary(with = tenant)]
         tenant: usize,
@@ -113,7 +113,7 @@ pub enum Operation {
         #[arbitrary(with = count)]
         count: u64,
     },
-    /// A list of reads is disclosed, twice over, instead of the one there is.
+    /// A list of reads is disclosed, which goes through its pages twice. It replaces the list before.
     Hint {
         #[arbitrary(with = tenant)]
         tenant: usize,
@@ -132,7 +132,7 @@ pub enum Operation {
         count: u64,
     },
     DropHints,
-    /// Pinned, read, written and let go of.
+    /// A page is pinned, read, written and released.
     Pin {
         #[arbitrary(with = tenant)]
         tenant: usize,
@@ -146,8 +146,8 @@ pub enum Operation {
         #[arbitrary(with = number)]
         number: u64,
     },
-    /// A shared guard is kept while other operations go on; in deterministic mode only, where nothing else
-    /// waits.
+    /// A shared guard is kept while other operations go on; in deterministic mode only, where no background
+    /// thread waits for it.
     Keep {
         #[arbitrary(with = tenant)]
         tenant: usize,
@@ -219,7 +219,7 @@ pub enum Operation {
     },
     /// The file is closed and opened again.
     CloseFile,
-    /// The file, which is sound, is opened again as after a failure.
+    /// The file, which is not poisoned, is reopened.
     Reopen,
     /// A call of the device to come goes wrong; only where the device is simulated.
     Fault {
@@ -237,7 +237,7 @@ pub enum Operation {
         #[arbitrary(with = program)]
         program: usize,
     },
-    /// The `int` of the programs that have one.
+    /// A number is sent to the `int` of the tenant's program, if it has one.
     Send {
         #[arbitrary(with = tenant)]
         tenant: usize,

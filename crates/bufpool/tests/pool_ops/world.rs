@@ -26,7 +26,7 @@ const UNKNOWN: u64 = u64::MAX;
 
 /// Floors at the beginning.
 const FLOORS: [u32; TENANTS] = [0, 0, 4];
-/// The most they may come to: 32 frames, less 2 for each of 8 threads and 8 more.
+/// The greatest sum of floors: 32 frames, less 2 for each of 8 threads and 8 more.
 const FLOORS_MAX: u32 = 8;
 
 /// Runs operations; `is_quiet` says that nothing works in the background, so that invariants can be checked
@@ -64,7 +64,7 @@ struct Known {
 }
 
 struct Model {
-    /// Of every page the file may ever have.
+    /// One entry for each page that the file may ever have.
     pages: Vec<Known>,
     /// Pages of the file.
     len: u64,
@@ -73,10 +73,10 @@ struct Model {
     next_version: u64,
     floors: [u32; TENANTS],
     caps: [u32; TENANTS],
-    /// What the tenant's manager is, by its place in [`PROGRAMS`].
+    /// The program of each tenant, by its place in [`PROGRAMS`]; none without a program.
     programs: [Option<usize>; TENANTS],
     privileged: [bool; TENANTS],
-    /// A tenant was closed in this pool, whose counts may be in the total only.
+    /// A tenant was closed in this pool, so its counts may be in the total only.
     closed_tenants: bool,
 }
 
@@ -230,7 +230,7 @@ impl World {
         Ok(())
     }
 
-    /// Everything is in the file.
+    /// The model learns that a flush succeeded, of page `number` or of all pages.
     fn flushed(&mut self, number: Option<u64>) {
         self.model.lengths = vec![self.model.len];
         let all = 0..self.model.len as usize;
@@ -242,7 +242,7 @@ impl World {
         }
     }
 
-    /// The result of an operation that may fail because of an injected fault; true if it succeeded.
+    /// The value of an operation that may fail because of an injected fault; none if it failed.
     fn may_fail<T>(&mut self, result: bufpool::Result<T>) -> Option<T> {
         match result {
             Ok(value) => Some(value),
@@ -294,7 +294,7 @@ impl World {
                 let list: Vec<_> = numbers.iter().map(|&number| file.page(number)).collect();
                 for (number, granted) in numbers.into_iter().zip(tenant.read_many(&list)) {
                     if !in_range(number) {
-                        // Left out where the list is longer than one call may hold.
+                        // A page may be left out where the list is longer than one call may hold.
                         assert!(granted.map_or_else(
                             |error| error.kind() == ErrorKind::PageBeyondEnd,
                             |guard| guard.is_none()
@@ -405,7 +405,7 @@ impl World {
             Operation::CloseTenant { tenant } => self.close_tenant(tenant),
             Operation::CloseFile => {
                 self.kept.clear();
-                // It goes on with pages of a file that is gone.
+                // The list leaves out the pages of a closed file.
                 self.hints.iter_mut().for_each(|hinted| hinted.numbers.clear());
                 drop(file);
                 self.close_and_open();
@@ -471,7 +471,7 @@ impl World {
         self.hints = Some(hinted);
     }
 
-    /// What comes of a future of a page that is polled once.
+    /// The guard of a future that is polled once; none if it is not ready, or failed.
     fn poll(&mut self, tenant: usize, number: u64) -> Option<OwnedReadGuard> {
         let future = self.tenants[tenant].read_async(self.file().page(number));
         match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
@@ -484,12 +484,12 @@ impl World {
         }
     }
 
-    /// A guard of one of the pages is kept.
+    /// Whether a guard of one of the pages is kept.
     fn keeps(&self, numbers: RangeInclusive<u64>) -> bool {
         self.kept.iter().any(|(number, _)| numbers.contains(number))
     }
 
-    /// Directives are refused to a tenant with a program.
+    /// Checks the result of a directive, which is refused to a tenant with a program.
     fn directed<T>(&self, tenant: usize, given: bufpool::Result<T>) {
         match self.model.programs[tenant] {
             None => drop(given.unwrap()),
@@ -584,7 +584,7 @@ impl World {
             self.model.pages[number as usize].current = UNKNOWN;
             let tenant = self.tenants[0].clone();
             let file = self.file().clone();
-            // Other tests' optimistic reads hold up frames of this pool, too.
+            // Optimistic reads of other tests of the process hold up frames of this pool, too.
             let page = loop {
                 match tenant.read(file.page(number)) {
                     Err(error) if error.kind() == ErrorKind::Exhausted => {}
@@ -619,7 +619,7 @@ impl World {
         }
     }
 
-    /// A poisoned file is reopened: what was not known to be written may be lost.
+    /// Reopens the file if it is poisoned. Changes that were not known to be written may then be lost.
     fn heal(&mut self) {
         let poisoned = self.device.is_some() && self.file().extend(0).is_err();
         if poisoned {
@@ -662,7 +662,7 @@ impl Model {
         self.lengths.push(pages);
     }
 
-    /// What is in memory is dropped, since a write or a sync has failed.
+    /// The model learns that the pages in memory were dropped, since a write or a sync has failed.
     fn forget(&mut self) {
         self.pages.iter_mut().for_each(|known| known.current = UNKNOWN);
     }

@@ -44,7 +44,7 @@ impl Engine {
         let redo_lsn = fs::read_to_string(&master).map_or(1, |text| text.parse().unwrap());
         let (log, records) = RedoLog::open(&directory.join("log"), redo_lsn);
         let mut options = PoolOptions::new().frames(24).page_bytes(PAGE_BYTES).threads_max(8);
-        // Every other process has a tier, in which a kill leaves whatever was on its way there.
+        // Every other process has a tier, in which a kill may leave half-written pages.
         if std::process::id().is_multiple_of(2) {
             let tier = Arc::new(FileTier::new(directory.join("tier"), 32));
             options = options.tier(tier, TierPolicy::Demote, TierAdmit::All);
@@ -67,7 +67,7 @@ impl Engine {
         (engine, Recovery { records: records.len() as u64, torn })
     }
 
-    /// Brings a page up to a record, unless it is there already.
+    /// Writes the image of a record to a page, unless the page has this record, or a later one, already.
     fn redo(&self, lsn: u64, number: u64, image: &[u8]) {
         let mut page = self.tenant.write(self.file.page(number)).unwrap();
         if !is_whole(&page) || lsn_of(&page) < lsn {
@@ -76,7 +76,7 @@ impl Engine {
         }
     }
 
-    /// Whether the file has one version of the page, and none that is ahead of the log.
+    /// Whether the page is one version and no mix. Panics if it is ahead of the log.
     fn is_whole(&self, number: u64) -> bool {
         let page = self.tenant.read(self.file.page(number)).unwrap();
         let whole = is_whole(&page);
@@ -110,16 +110,16 @@ impl Engine {
         self.set_redo_start(end);
     }
 
-    /// Moves the start of recovery to the first record that a page in memory still needs. What was written
-    /// but not synced outlives a process that is killed; an engine that has to survive a power cut syncs
-    /// first.
+    /// Moves the start of recovery to the first record that a page in memory still needs. Pages that were
+    /// written but not synced survive the kill of the process; an engine that has to survive a power cut
+    /// syncs first.
     pub fn advance_redo_start(&self) {
         let end = self.log.end();
         self.set_redo_start(self.pool.min_dirty_lsn().map_or(end, |lsn| lsn.min(end)));
     }
 
     fn set_redo_start(&self, lsn: u64) {
-        // What is not in the log's file cannot be where reading it begins.
+        // Recovery cannot begin at a record that is not in the log's file.
         self.log.commit(lsn.saturating_sub(1)).unwrap();
         let new = self.master.with_extension("new");
         fs::write(&new, lsn.to_string()).unwrap();
@@ -161,7 +161,7 @@ fn is_whole(page: &[u8]) -> bool {
     page[8..16] == hash_of(page).to_le_bytes() || page.iter().all(|&byte| byte == 0)
 }
 
-/// Of all but the hash itself.
+/// The hash of a page without the bytes of the hash itself.
 fn hash_of(page: &[u8]) -> u64 {
     hash(&page[..8]) ^ hash(&page[16..])
 }

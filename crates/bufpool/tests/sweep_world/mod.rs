@@ -20,7 +20,7 @@ pub struct Told {
     /// Lengths in pages that may be found: the last one acknowledged, and all later ones. None before the
     /// file is made.
     lengths: Vec<u64>,
-    /// Of each page that the file ever had.
+    /// One entry for each page that the file ever had.
     pages: Vec<Versions>,
 }
 
@@ -29,7 +29,7 @@ pub struct Told {
 enum Presence {
     #[default]
     Absent,
-    /// Being made: it may be found, and nobody has been told of it.
+    /// Being made: it may be found, and has not been acknowledged.
     Perhaps,
     Present,
     /// Being removed: it is as it was, or not there.
@@ -66,7 +66,7 @@ impl Versions {
         self.0 = self.0.split_off(self.0.len() - 1);
     }
 
-    /// What memory has.
+    /// The version that is in memory.
     fn last(&self) -> Option<u64> {
         self.0.last().copied()
     }
@@ -92,7 +92,7 @@ pub struct World<'d> {
 }
 
 impl<'d> World<'d> {
-    /// Fails if the pool does not open, which it need not if its tier's file cannot be read.
+    /// Opens the pool. That may fail if the file of its tier cannot be read.
     pub fn open_pool(options: PoolOptions, device: &'d SimDevice) -> Result<Self> {
         let pool = options.frame_wait_ms(20).latch_wait_ms(2_000).open_on(device)?;
         let side = pool.tenant(NAMES[1]).floor_frames(FLOOR_FRAMES).open().unwrap();
@@ -133,7 +133,7 @@ impl<'d> World<'d> {
         self.tenants[which].read(self.file(which).page(number)).map(drop)
     }
 
-    /// Reads that nobody waits for, which may fail unheard.
+    /// Prefetches pages. A failure of these reads is not reported.
     pub fn prefetch(&self, which: usize, numbers: impl IntoIterator<Item = u64>) {
         self.tenants[which].prefetch(numbers.into_iter().map(|number| self.file(which).page(number)));
     }
@@ -198,8 +198,8 @@ impl<'d> World<'d> {
         Ok(())
     }
 
-    /// A failure loses nothing that is in memory: each page is read as it was last changed, or has left for
-    /// the device as that.
+    /// Checks that a failure has lost nothing that was in memory: each page is read with its last change,
+    /// from memory or from the device.
     pub fn check_memory(&self, tally: &mut Tally) {
         for (file, told) in self.files.iter().zip(&self.told) {
             let Some(file) = file else { continue };
@@ -216,9 +216,9 @@ impl<'d> World<'d> {
         self.pool.check_invariants();
     }
 
-    /// After the last failure: a file that is sound takes changes and keeps them, whatever became of the
-    /// other one; one that is not does so again once it is reopened and its engine has repeated what is
-    /// missing. And no frame is lost.
+    /// After the last failure: checks that a file which is not poisoned takes changes and keeps them,
+    /// whatever became of the other file; that a poisoned file does so once it is reopened and the missing
+    /// changes are repeated; and that no frame is lost.
     pub fn go_on(&mut self, tally: &mut Tally) {
         let is_poisoned = |file: &Option<File>| {
             let outcome = file.as_ref().map_or(Ok(0..0), |file| file.extend(0));
@@ -251,7 +251,7 @@ impl<'d> World<'d> {
         self.flush(which).unwrap();
     }
 
-    /// Reopens a file and repeats the changes that did not get there.
+    /// Reopens a file and repeats the changes that are not in it.
     fn recover(&mut self, which: usize, tally: &mut Tally) {
         self.file(which).reopen().unwrap();
         let told = self.told[which].clone();

@@ -1,5 +1,5 @@
-//! Tiers to put below a pool under test, and one that does all wrong: it keeps every copy that it was ever
-//! offered, hears no `forget`, and answers as it is told.
+//! Tiers for a pool under test. One of them, the hoarder, misbehaves: it keeps every copy that it was ever
+//! offered, ignores `forget`, and answers as the test says.
 #![allow(dead_code)]
 
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use bufpool::tier::{
 };
 use bufpool::{PoolOptions, Result};
 
-/// Of a pool [over](over) a tier.
+/// Frames of a pool [over](over) a tier.
 pub const FRAMES: u32 = 32;
 
 /// Frames in LRU order alone, over this tier.
@@ -103,7 +103,7 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// Those that come.
+    /// All answers but [`Never`](Self::Never).
     pub const ALL: [Self; 9] = [
         Self::AsAsked,
         Self::FirstVersion,

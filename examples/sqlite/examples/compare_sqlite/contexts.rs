@@ -11,7 +11,7 @@ use bufpool_sqlite::{Contexts, VfsOptions};
 
 use crate::common::{Db, UNIX};
 
-/// Parts of the database, in percent, that fit into the pool.
+/// Sizes of the pool, in percent of the database.
 const SHARES: [u64; 3] = [10, 20, 40];
 const ROUNDS: usize = 3;
 
@@ -99,7 +99,7 @@ fn load(path: &Path, orders: u64) {
     ));
 }
 
-/// Pages read by a pool of `frames` for all queries.
+/// Pages that a pool of `frames` frames reads for all queries, [`ROUNDS`] times.
 fn pages_read(path: &Path, frames: u64, name: &str, contexts: Contexts) -> Result<u64, &'static str> {
     let options = PoolOptions::new().frames(frames as u32).page_bytes(4096);
     let pool = options.open().expect("a pool");

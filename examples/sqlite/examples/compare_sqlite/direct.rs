@@ -1,7 +1,8 @@
 //! A VFS without a cache: SQLite's unix VFS, except that main databases are read and written with O_DIRECT.
 //!
-//! A file is one of the unix VFS's, which sees to locks, lengths and syncs, with another table of methods:
-//! a copy with its own functions for reading, writing and closing, and with what those need behind it.
+//! The unix VFS opens the file and does its locks, lengths and syncs. The file's table of methods is replaced
+//! by a copy of it with other functions for reading, writing and closing. What these need lies behind the
+//! copy.
 
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::fs::{File, OpenOptions};
@@ -16,7 +17,7 @@ use libsqlite3_sys as ffi;
 /// Pages that were read.
 pub static PAGES_READ: AtomicU64 = AtomicU64::new(0);
 
-/// The table of methods of one main database, and more.
+/// The table of methods of one main database, and what the functions of this file need.
 #[repr(C)]
 struct Direct {
     /// SQLite has its address.
@@ -26,7 +27,7 @@ struct Direct {
     page: AlignedPage,
 }
 
-/// As direct I/O wants it.
+/// A buffer of one page, aligned for direct I/O.
 #[repr(align(4096))]
 struct AlignedPage([u8; PAGE_BYTES]);
 
@@ -150,7 +151,7 @@ unsafe extern "C" fn x_write(
 }
 
 impl Direct {
-    /// Part of one page. False if the file ends before, and the rest is zeros.
+    /// Reads part of one page. False if the file ends before; the rest is then zeros.
     fn read(&mut self, offset: u64, into: &mut [u8]) -> io::Result<bool> {
         let start = offset as usize % PAGE_BYTES;
         let there = self.file.read_at(&mut self.page.0, offset - start as u64)?;
@@ -160,7 +161,7 @@ impl Direct {
         Ok(there >= start + into.len())
     }
 
-    /// One whole page.
+    /// Writes one whole page.
     fn write(&mut self, offset: u64, from: &[u8]) -> io::Result<()> {
         self.page.0.copy_from_slice(from);
         self.file.write_all_at(&self.page.0, offset)

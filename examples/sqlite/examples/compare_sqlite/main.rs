@@ -2,16 +2,16 @@
 //!
 //! Three databases with the same contents: by the pool, with most of the memory; by a VFS with direct I/O and
 //! without a cache, where SQLite's own cache has all of the memory; and by SQLite's unix VFS as it is, with
-//! as much page cache as there is. Each step runs with one after the other.
+//! as much page cache as there is. Each step runs on one database after the other.
 //!
 //! ```text
 //! cargo run --release -p bufpool-sqlite --example compare_sqlite -- [FOLDER [ROWS [SIDES [STEP...]]]]
 //! ```
 //!
-//! FOLDER must be on a file system with direct I/O; 400,000 ROWS make 160 MiB. SIDES are some of
-//! `pool,direct,unix`. With STEPs, only those whose names contain one of them run after the load, for a
-//! profile. With `contexts` before them, it prints what each kind of context is worth instead ([`contexts`]),
-//! with ROWS orders:
+//! FOLDER must be on a file system with direct I/O; its default is `target/sqlite-compare`. The default of
+//! ROWS, 400,000, makes 152 MiB. SIDES are some of `pool,direct,unix`; the default is all. With STEPs, only
+//! those steps run after the load whose names contain one of them. With `contexts` before FOLDER, the program
+//! prints what each kind of context is worth instead ([`contexts`]), and ROWS are orders:
 //!
 //! ```text
 //! RUSTFLAGS="-C force-frame-pointers=yes" CFLAGS=-fno-omit-frame-pointer cargo run --release \
@@ -33,13 +33,14 @@ use bufpool_sqlite::VfsOptions;
 use common::{BUFPOOL, Db, UNIX};
 
 const MEMORY_BYTES: u64 = 48 << 20;
-/// Of these, what SQLite has of its own where there is a pool: for pages that it changes. It reads others in
-/// their frames.
+/// The part of [`MEMORY_BYTES`] that SQLite's own cache has in front of the pool, for pages that SQLite
+/// changes. It reads other pages in their frames.
 const OWN_CACHE_BYTES: u64 = 1 << 20;
-/// Dirty pages are written when SQLite syncs, so few dirty victims need a frame at a time.
+/// Frames of the clean reserve. Dirty pages are written when SQLite syncs, so few dirty victims need a frame
+/// of the reserve at a time.
 const RESERVE_FRAMES: u32 = 128;
 
-/// A way to have a database.
+/// A database under one of the three VFSs.
 struct Side {
     name: &'static str,
     db: Db,

@@ -1,8 +1,8 @@
 //! Records the page accesses of SQLite sessions as traces for `bufbench sim` and `bufbench grade`.
 //!
-//! Each access comes with the statement that makes it as its call site. Tables are made by arithmetic, so the
-//! same program records the same traces. Loading is left out, and so is what comes after the first
-//! [`ACCESSES_MAX`] accesses.
+//! The call site of an access is the number of its context, which tells statements apart. The rows are
+//! computed, not drawn at random, so each run of the program records the same traces. Accesses while the
+//! tables are loaded are left out, and so are those after the first [`ACCESSES_MAX`].
 //!
 //! ```text
 //! cargo run --release -p bufpool-sqlite --example record -- FOLDER
@@ -25,7 +25,7 @@ use common::{BUFPOOL, Db};
 
 /// Accesses of a trace, at most.
 const ACCESSES_MAX: u64 = 120_000;
-/// Frames of the pool; they change no access.
+/// Frames of the pool. The recorded accesses do not depend on them.
 const FRAMES: u32 = 1024;
 
 /// A trace that is being recorded.
@@ -37,7 +37,7 @@ struct Recording {
     text: String,
 }
 
-/// What the pool tells of each recording in turn.
+/// The pool's recorder. Each session in turn has a [`Recording`] of its own in it.
 #[derive(Clone, Default)]
 struct Listener(Arc<Mutex<Recording>>);
 

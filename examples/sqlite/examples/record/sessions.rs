@@ -1,16 +1,16 @@
-//! What is recorded.
+//! The sessions that are recorded.
 
 use super::common::Db;
 
 /// A session of one or more connections.
 pub struct Session {
-    /// Of the trace.
+    /// The name of the trace's file.
     pub name: &'static str,
     /// Connections to the same database, at least one.
     pub connections: usize,
     /// Fills the database; not recorded.
     pub load: fn(&Db),
-    /// What is recorded.
+    /// Runs the statements that are recorded.
     pub run: fn(&[Db]),
 }
 
@@ -85,9 +85,9 @@ fn queries(connections: &[Db]) {
     }
 }
 
-/// Four connections in turn: orders and their lines looked up, changed and entered, most of them recent ones,
-/// and from time to time a report over a range. What differs between two runs of a statement is in a table of
-/// the connection, so that its text, by which contexts are told apart, stays the same.
+/// Four connections in turn look up, change and insert orders and their lines, most of them recent ones. One
+/// statement in twenty is a report over a range. The arguments of a statement are in a table of the
+/// connection, so that the text of the statement, which tells contexts apart, is always the same.
 fn transactions(connections: &[Db]) {
     const ORDERS: u64 = 8_000;
     for db in connections {
@@ -133,7 +133,7 @@ fn transactions(connections: &[Db]) {
     }
 }
 
-/// Rows of 200 bytes with keys in no order.
+/// A table of 7 MiB: 40,000 rows of about 180 bytes, with other values of `a`, `b` and `c` from row to row.
 fn load_wide(db: &Db) {
     db.run(&format!(
         "CREATE TABLE wide(k INTEGER PRIMARY KEY, a INT, b INT, c INT, t);
@@ -155,7 +155,8 @@ fn build_indexes(connections: &[Db]) {
     db.run("REINDEX wide_b");
 }
 
-/// Each row of a relation that does not fit probes an index of another, and fetches from it in no order.
+/// The table is joined with itself, first by an index and then by its key. Half of its rows, then a quarter,
+/// each fetch one row elsewhere in the table.
 fn join(connections: &[Db]) {
     let db = &connections[0];
     db.run("CREATE INDEX wide_a ON wide(a)");

@@ -1,4 +1,4 @@
-//! SQLite for tests and the comparison: connections, statements and their rows, in a page.
+//! SQLite for tests and examples: connections, statements and their rows.
 
 #![allow(dead_code, reason = "no test uses everything")]
 
@@ -15,7 +15,8 @@ use libsqlite3_sys as ffi;
 pub const BUFPOOL: &CStr = c"bufpool";
 pub const UNIX: &CStr = c"unix";
 
-/// The pool of the VFS, which is registered with the first call; much smaller than the tests' databases.
+/// The pool of the VFS [`BUFPOOL`], which the first call registers. It is much smaller than most of the
+/// tests' databases.
 pub fn pool() -> &'static Pool {
     static POOL: OnceLock<Pool> = OnceLock::new();
     POOL.get_or_init(|| {
@@ -46,7 +47,7 @@ unsafe impl Send for Db {}
 /// A result code, with SQLite's message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SqlError {
-    /// Without the part that extends it.
+    /// The primary result code, without the bits that extend it.
     pub code: i32,
     pub message: String,
 }
@@ -119,7 +120,7 @@ impl Db {
     }
 }
 
-/// A statement that is under way, and keeps what it reads.
+/// A statement that has begun and not ended, and keeps its lock.
 pub struct Cursor<'db> {
     statement: *mut ffi::sqlite3_stmt,
     _db: &'db Db,
