@@ -9,7 +9,7 @@ use super::SearchError;
 use crate::parallel;
 use crate::random::mix;
 use crate::simulate::{Policy, Setup, SimError, misses};
-use crate::trace::{Act, Batch, Item, Reference, Replay, Trace};
+use crate::trace::{Act, Batch, Directive, Item, Reference, Replay, Trace};
 
 /// The policies that a program is compared with: the best of them at each point.
 pub const OPPONENTS: [PolicyKind; 4] =
@@ -91,8 +91,9 @@ impl Points {
         if rates.iter().all(|rate| *rate == 1) {
             return Ok(None);
         }
-        let traces = self.traces.iter().zip(&rates).map(|(trace, rate)| sample(trace, *rate));
-        let traces = traces.collect::<Result<Vec<_>, _>>()?;
+        let sampled = self.traces.iter().zip(rates).map(|(trace, rate)| sample_or_all(trace, rate));
+        let (traces, rates): (Vec<Trace>, Vec<u64>) =
+            sampled.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
         let reduced = |point: &Point| {
             let rate = rates[point.trace];
             let frames = (u64::from(point.frames) + rate / 2) / rate;
@@ -164,8 +165,14 @@ impl Point {
     }
 }
 
+/// A sample of the trace, and its rate; with rate 1 where the sample would have no accesses.
+fn sample_or_all(trace: &Trace, rate: u64) -> Result<(Trace, u64), SearchError> {
+    let sampled = sample(trace, rate)?;
+    if sampled.accesses() > 0 { Ok((sampled, rate)) } else { Ok((sample(trace, 1)?, 1)) }
+}
+
 /// A trace of the accesses to one in `rate` of the blocks, chosen by a hash of the block number, and of all
-/// directives except pins.
+/// directives except pins, and creations of other blocks.
 fn sample(trace: &Trace, rate: u64) -> Result<Trace, SearchError> {
     let mut sampler = Sampler { trace, rate, items: Vec::new() };
     trace.replay(&mut sampler)?;
@@ -189,7 +196,7 @@ impl Replay for Sampler<'_> {
         };
         for (at, number) in batch.blocks.iter().enumerate() {
             let block = self.trace.blocks()[*number as usize];
-            if mix(block).is_multiple_of(self.rate) {
+            if self.has(block) {
                 let site = value(batch.sites, at, self.trace.sites());
                 let tenant = value(batch.tenants, at, self.trace.tenants());
                 self.items.push(Item::Access(Reference { block, site, tenant }));
@@ -199,10 +206,18 @@ impl Replay for Sampler<'_> {
     }
 
     fn act(&mut self, act: Act<'_>) -> Result<(), SimError> {
-        if let Act::Directive(directive, _) = act {
-            self.items.push(Item::Directive(directive.clone()));
+        match act {
+            Act::Directive(Directive::Create(block), _) if !self.has(*block) => {}
+            Act::Directive(directive, _) => self.items.push(Item::Directive(directive.clone())),
+            _ => {}
         }
         Ok(())
+    }
+}
+
+impl Sampler<'_> {
+    fn has(&self, block: u64) -> bool {
+        mix(block).is_multiple_of(self.rate)
     }
 }
 
@@ -211,8 +226,11 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
+    fn access(block: u64) -> Item {
+        Item::Access(Reference { block, site: 0, tenant: 0 })
+    }
+
     fn trace(blocks: impl IntoIterator<Item = u64>) -> Trace {
-        let access = |block| Item::Access(Reference { block, site: 0, tenant: 0 });
         Trace::of("t", blocks.into_iter().map(access))
     }
 
@@ -242,6 +260,18 @@ mod tests {
         assert_eq!(sampled.accesses(), sampled.distinct() * 40, "each block is accessed 40 times");
         assert!((1100..=1400).contains(&sampled.distinct()), "{} blocks of 5000 / 4", sampled.distinct());
         assert_eq!((points.points()[0].frames, samples.points()[0].frames), (500, 125));
+    }
+
+    #[test]
+    fn a_sample_has_the_creations_of_its_blocks_and_is_never_empty() {
+        let create = |block| [Item::Directive(Directive::Create(block)), access(block)];
+        let created = Trace::of("t", (0..200_000).flat_map(|at| create(at % 5000)));
+        let single = trace(std::iter::repeat_n(1, 100_000));
+        assert!(!mix(1).is_multiple_of(2), "not sampled");
+        let points = Points::new(vec![created, single], &[(0, 500), (1, 3)], 1, 1).unwrap();
+        let samples = points.samples(1).unwrap().expect("long traces");
+        assert_eq!(samples.traces[0].accesses(), samples.traces[0].distinct() * 40);
+        assert_eq!((samples.traces[1].accesses(), samples.points()[1].frames), (100_000, 3));
     }
 
     #[test]

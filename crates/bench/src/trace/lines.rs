@@ -64,6 +64,9 @@ impl<R: Read> Lines<R> {
         if self.at_end && self.start == self.end {
             return Ok(None);
         }
+        if length > LINE_BYTES_MAX {
+            return Err(LineError::TooLong);
+        }
         let line = self.start..self.start + length;
         self.start = (line.end + 1).min(self.end);
         self.number += 1;
@@ -132,6 +135,12 @@ mod tests {
     fn a_line_may_be_longer_than_the_first_buffer_but_not_endless() {
         let long = vec![b'x'; 300_000];
         assert_eq!(Lines::new(&long[..]).next_line().unwrap().map(<[u8]>::len), Some(300_000));
+        for (bytes, is_taken) in [(LINE_BYTES_MAX, true), (LINE_BYTES_MAX + 1, false)] {
+            for end in ["", "\n"] {
+                let line = [&vec![b'x'; bytes][..], end.as_bytes()].concat();
+                assert_eq!(Lines::new(&line[..]).next_line().is_ok(), is_taken, "{bytes} bytes");
+            }
+        }
         let endless = io::repeat(b'x');
         assert!(matches!(Lines::new(endless).next_line(), Err(LineError::TooLong)));
     }

@@ -102,7 +102,7 @@ impl Sort<'_> {
         self.session.share(RUNS, |item, _| {
             let pages = self.input.pages() * item / RUNS..self.input.pages() * (item + 1) / RUNS;
             let mut tuples: Vec<Tuple> =
-                Vec::with_capacity(pages.end as usize * self.input.tuples_per_page());
+                Vec::with_capacity((pages.end - pages.start) as usize * self.input.tuples_per_page());
             for number in pages {
                 let page = self.input.page(self.tenant, number)?;
                 tuples

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
@@ -74,12 +75,16 @@ impl Workload for Neighbours {
                     .try_for_each(|list| neighbour.read_list(list_of(list)))
             });
             let others = Session { threads: session.threads - 1, ..*session };
-            let answer =
-                others.share(LOOKUPS.items(session.database), |item, answer| lookups.run_item(item, answer));
+            let look_up = || {
+                others.share(LOOKUPS.items(session.database), |item, answer| lookups.run_item(item, answer))
+            };
+            let answer = catch_unwind(AssertUnwindSafe(look_up));
+            // After a panic as well, because the scope waits for the thread.
             done.store(true, Ordering::Relaxed);
+            let answer = answer.unwrap_or_else(|panic| resume_unwind(panic));
             match beside.join() {
                 Ok(neighbour) => neighbour.and(answer),
-                Err(panic) => std::panic::resume_unwind(panic),
+                Err(panic) => resume_unwind(panic),
             }
         })
     }

@@ -98,7 +98,7 @@ pub(super) fn without_tags(
         "tagged traces without sites and files: geometric mean of auto to LRU, and of tagged to untagged",
         "",
         format!("{:.3}; {:.3}", mean(|pair| pair.0), mean(|pair| pair.1)),
-        "",
+        "the latter at most 1",
         Verdict::of(mean(|pair| pair.1) <= 1.0, "tags cost misses"),
     )])
 }
