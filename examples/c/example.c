@@ -69,11 +69,13 @@ static void use_guards(const bufpool_tenant *tenant, const bufpool_file *file) {
   OK(bufpool_read(tenant, file, 7, NULL, &guard));
   CHECK(guard.len == 4096 && stamp_of(guard.bytes) == 7);
   CHECK(bufpool_bytes(&guard) == NULL);
+  CHECK(bufpool_set_lsn(&guard, 1) == BUFPOOL_INVALID_ARGUMENT);
   bufpool_release(&guard);
   bufpool_release(&guard);  // Nothing is held any more.
 
   OK(bufpool_write(tenant, file, 7, NULL, &guard));
   bufpool_bytes(&guard)[100] = 42;
+  OK(bufpool_set_lsn(&guard, 1));
   bufpool_release(&guard);
 
   OK(bufpool_pin(tenant, file, 7, NULL, &pin));
@@ -134,6 +136,41 @@ static void use_policies(const bufpool_pool *pool, const bufpool_file *file) {
   use_threads(programmed, file);
   OK(bufpool_tenant_close(programmed));
   bufpool_tenant_free(programmed);
+}
+
+// Gives up the page that came first while `is_on`, and else the page that the pool proposes.
+static const char FIFO[] =
+    "policy fifo {\n"
+    "  queue arrivals\n"
+    "  int is_on = 1\n"
+    "  event initial    { ret }\n"
+    "  event fault(p)   { enqt arrivals, p ; ret }\n"
+    "  event replace(c) {\n"
+    "          jz is_on, none\n"
+    "          peekh v, arrivals\n"
+    "          isnil t, v ; jnz t, none\n"
+    "          pinned t, v ; jnz t, none\n"
+    "          ret v\n"
+    "    none: ret c\n"
+    "  }\n"
+    "}\n";
+
+static void use_programs(const bufpool_pool *pool, const bufpool_file *file) {
+  bufpool_tenant *tenant;
+  OK(bufpool_tenant_open(pool, "fifo", NULL, &tenant));
+  CHECK(bufpool_send(tenant, "is_on", 0) == BUFPOOL_NO_PROGRAM);
+  OK(bufpool_set_program(tenant, FIFO));
+  use_threads(tenant, file);
+  OK(bufpool_send(tenant, "is_on", 0));
+  CHECK(bufpool_send(tenant, "is_off", 0) == BUFPOOL_UNKNOWN_SLOT);
+  CHECK(strstr(bufpool_last_error(), "is_off") != NULL);
+  use_threads(tenant, file);
+  char *report;
+  OK(bufpool_pool_report(pool, &report));
+  CHECK(strstr(report, "fifo") != NULL);
+  bufpool_text_free(report);
+  OK(bufpool_tenant_close(tenant));
+  bufpool_tenant_free(tenant);
 }
 
 static void use_bytes(const bufpool_pool *pool, const bufpool_tenant *tenant) {
@@ -207,8 +244,13 @@ int main(void) {
   use_threads(tenant, file);
   use_hints(tenant, file);
   use_policies(pool, file);
+  use_programs(pool, file);
   use_bytes(pool, tenant);
   do_wrong(pool, tenant, file);
+
+  OK(bufpool_file_truncate(file, PAGES / 2));
+  CHECK(bufpool_file_pages(file) == PAGES / 2);
+  CHECK(bufpool_file_truncate(NULL, 0) == BUFPOOL_INVALID_ARGUMENT);
 
   OK(bufpool_checkpoint(pool));
   bufpool_stats stats;

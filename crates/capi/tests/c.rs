@@ -1,4 +1,4 @@
-//! Goal: a C program uses most of the interface, gets an error for each wrong call, and leaks nothing.
+//! Goal: a C program uses each function of the interface, gets an error for each wrong call, and leaks nothing.
 //! Method: the example is compiled with the machine's C compiler against the static library and run, plainly
 //! and under AddressSanitizer where there is one.
 
@@ -49,6 +49,22 @@ fn run(program: &Path) {
     let told = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
     assert!(output.status.success(), "{:?}\n{}\n{}", output.status, told[0], told[1]);
     assert!(told[0].ends_with("all checks passed\n"), "{}", told[0]);
+}
+
+#[test]
+fn a_c_program_uses_the_whole_interface() {
+    let read =
+        |path: &str| std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap();
+    let (header, program) = (read("include/bufpool.h"), read("../../examples/c/example.c"));
+    let is_called = |name: &str| program.contains(&format!("{name}("));
+    let names: Vec<&str> = header
+        .split('(')
+        .filter_map(|before| before.rsplit(|c: char| c != '_' && !c.is_ascii_alphanumeric()).next())
+        .filter(|name| name.starts_with("bufpool_"))
+        .collect();
+    assert!(names.len() > 40, "{names:?}");
+    let unused: Vec<_> = names.into_iter().filter(|name| !is_called(name)).collect();
+    assert!(unused.is_empty(), "functions that the program does not call: {unused:?}");
 }
 
 #[test]
