@@ -50,6 +50,10 @@ impl Log {
         records.durable = records.all.len();
     }
 
+    fn records(&self) -> usize {
+        self.0.lock().unwrap().all.len()
+    }
+
     fn after_power_cut(&self) -> Self {
         let records = self.0.lock().unwrap();
         let all = records.all[..records.durable].to_vec();
@@ -90,10 +94,12 @@ fn main() -> Result<()> {
             log.commit();
         }
     }
-    println!("100 changes committed, 15 more not, then the power is cut");
     let survived = device.crash_image(3);
     device.cut_power();
-    recover(&survived, &log.after_power_cut())
+    let (before, after) = (log.records(), log.after_power_cut());
+    let committed = after.records();
+    println!("{committed} changes committed, {} more not, then the power is cut", before - committed);
+    recover(&survived, &after)
 }
 
 /// Redoes what the file lacks of the committed changes.

@@ -72,7 +72,7 @@ fn ascending_inserts_fill_the_leaves() {
 }
 
 #[test]
-fn contents_survive_the_pool() {
+fn contents_survive_closing() {
     let fixture = Fixture::new(FRAMES);
     let tenant = fixture.pool.default_tenant();
     let file = fixture.file("tree");

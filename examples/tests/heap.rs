@@ -42,7 +42,7 @@ fn loaded_tuples_lie_where_their_number_says() {
 }
 
 #[test]
-fn contents_survive_the_pool() {
+fn contents_survive_closing() {
     let fixture = Fixture::new(FRAMES);
     let tenant = fixture.pool.default_tenant();
     let file = fixture.file("heap");
