@@ -4,6 +4,8 @@
 //!
 //! Method: random steps against a plain vector, and two directories side by side.
 
+mod claims;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -12,18 +14,7 @@ use bufpool_policies::{
     Access, Admission, Allocation, Block, Claims, ContextId, DEFAULT_TENANT, Directory, DirectoryOptions,
     FileId, FrameId, Manager, NextFrame, PageId, SplitMix64, TenantId,
 };
-
-struct NothingBusy;
-
-impl Claims for NothingBusy {
-    fn is_busy(&mut self, _: FrameId) -> bool {
-        false
-    }
-
-    fn claim(&mut self, _: FrameId) -> bool {
-        true
-    }
-}
+use claims::NothingBusy;
 
 /// A directory, and the frames of its pages.
 struct Driver {

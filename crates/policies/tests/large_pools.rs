@@ -9,7 +9,7 @@ use bufpool_policies::{
 };
 
 mod cache;
-use cache::{Cache, Idle};
+use cache::{Cache, NothingBusy};
 
 const FRAMES: u32 = 1 << 15;
 const DEFAULT: TenantId = TenantId(0);
@@ -98,11 +98,11 @@ fn a_manager_that_knows_no_page_has_nothing_to_touch() {
         creates: false,
     };
     for page in 0..u64::from(FRAMES) {
-        let admission = cache.directory.admit_ahead(&access(200_000 + page), &mut Idle);
+        let admission = cache.directory.admit_ahead(&access(200_000 + page), &mut NothingBusy);
         let Admission::Free { frame, .. } = admission else { panic!("all frames are free: {admission:?}") };
         cache.directory.loaded(frame);
     }
-    let admission = cache.directory.admit(&access(300_000), &mut Idle);
+    let admission = cache.directory.admit(&access(300_000), &mut NothingBusy);
     let Admission::Evict { frame, page: PageId(200_000), .. } = admission else { panic!("{admission:?}") };
     cache.directory.loaded(frame);
     assert_eq!(cache.directory.tenant_stats(DEFAULT).manager_panics, 0);

@@ -2,12 +2,15 @@
 //! other tenant. The directory stays consistent, and other tenants hit wherever they would beside an
 //! oblivious tenant.
 
+mod claims;
+
 use std::collections::HashMap;
 
 use bufpool_policies::{
-    Access, Admission, Allocation, Block, Claims, ContextId, Directory, DirectoryOptions, FileId, FrameId,
-    Manager, PageId, SplitMix64, TenantId, TenantStats,
+    Access, Admission, Allocation, Block, ContextId, Directory, DirectoryOptions, FileId, FrameId, Manager,
+    PageId, SplitMix64, TenantId, TenantStats,
 };
+use claims::NothingBusy;
 
 /// How a manager misbehaves.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -95,17 +98,6 @@ impl Manager for Trickster {
     }
     fn placeholder_used(&mut self, _: &Access, _: FrameId) {
         self.maybe_panic(Trick::PanicOnMistake);
-    }
-}
-
-struct NothingBusy;
-
-impl Claims for NothingBusy {
-    fn is_busy(&mut self, _: FrameId) -> bool {
-        false
-    }
-    fn claim(&mut self, _: FrameId) -> bool {
-        true
     }
 }
 

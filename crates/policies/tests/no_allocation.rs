@@ -1,17 +1,20 @@
 //! After warm-up an access allocates nothing, whatever the policy, and a directory reports how many bytes it
 //! holds. Both are checked with the counts of the allocator.
 
+mod claims;
+
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     cell::Cell,
 };
 
 use bufpool_policies::{
-    Access, Admission, Allocation, Claims, ContextId, DEFAULT_TENANT, Directory, DirectoryOptions, FileId,
-    FrameId, PageId, SplitMix64, TenantId,
+    Access, Admission, Allocation, ContextId, DEFAULT_TENANT, Directory, DirectoryOptions, FileId, FrameId,
+    PageId, SplitMix64, TenantId,
     classic::PolicyKind,
     tier::{Segments, TierKind, TierOrder, TierSetup},
 };
+use claims::NothingBusy;
 
 thread_local! {
     /// Allocations of this thread. Those of the test runner's other threads do not count.
@@ -44,17 +47,6 @@ unsafe impl GlobalAlloc for Counting {
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
-
-struct NothingBusy;
-
-impl Claims for NothingBusy {
-    fn is_busy(&mut self, _: FrameId) -> bool {
-        false
-    }
-    fn claim(&mut self, _: FrameId) -> bool {
-        true
-    }
-}
 
 const FRAMES: usize = 200;
 const PAGES: usize = 700;

@@ -1,15 +1,17 @@
 //! The promises of LRU-SP to a tenant about other tenants, on thousands of seeded random mixes, beside plain
 //! LRU of the same size; and that ALLOC-LRU and LRU-S break those of them that they are said to break.
 
+mod claims;
 mod naive;
 
 use std::collections::{HashMap, VecDeque};
 
 use bufpool_policies::{
-    Access, Admission, Allocation, Block, Claims, ContextId, Directory, DirectoryOptions, FileId, FrameId,
-    Manager, PageId, SplitMix64, TenantId,
+    Access, Admission, Allocation, Block, ContextId, Directory, DirectoryOptions, FileId, FrameId, Manager,
+    PageId, SplitMix64, TenantId,
     classic::{self, Departure, PolicyKind},
 };
+use claims::NothingBusy;
 use naive::{Naive, Order};
 
 const TENANTS: u64 = 3;
@@ -65,17 +67,6 @@ impl Manager for RandomVictim {
         if busy(choice) { candidate } else { choice }
     }
     fn placeholder_used(&mut self, _: &Access, _: FrameId) {}
-}
-
-struct NothingBusy;
-
-impl Claims for NothingBusy {
-    fn is_busy(&mut self, _: FrameId) -> bool {
-        false
-    }
-    fn claim(&mut self, _: FrameId) -> bool {
-        true
-    }
 }
 
 struct Pool {

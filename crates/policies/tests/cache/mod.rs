@@ -1,25 +1,16 @@
 //! A minimal cache: a directory, and the driver's map from page to frame.
 #![allow(dead_code)]
 
+#[path = "../claims/mod.rs"]
+mod claims;
+
 use std::collections::HashMap;
 
 use bufpool_policies::{
-    Access, Admission, Allocation, Claims, ContextId, Directory, DirectoryOptions, FileId, FrameId,
-    ManagerKind, PageId, TenantId,
+    Access, Admission, Allocation, ContextId, Directory, DirectoryOptions, FileId, FrameId, ManagerKind,
+    PageId, TenantId,
 };
-
-/// Claims of a driver whose frames can all be taken.
-pub struct Idle;
-
-impl Claims for Idle {
-    fn is_busy(&mut self, _frame: FrameId) -> bool {
-        false
-    }
-
-    fn claim(&mut self, _frame: FrameId) -> bool {
-        true
-    }
-}
+pub use claims::NothingBusy;
 
 pub struct Cache {
     pub directory: Directory,
@@ -59,7 +50,7 @@ impl Cache {
             self.directory.hit(*frame, access);
             return true;
         }
-        let frame = match self.directory.admit(access, &mut Idle) {
+        let frame = match self.directory.admit(access, &mut NothingBusy) {
             Admission::Free { frame, .. } => frame,
             Admission::Evict { frame, page, .. } => {
                 self.frame_of.remove(&page);
