@@ -7,6 +7,7 @@ mod common;
 mod tiers_below;
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -555,6 +556,45 @@ fn batches_and_prefetches_are_served_from_a_tier() {
     let wrong = pool.stats().tier.unwrap().wrong;
     read(&[50, 51]);
     assert_eq!((counts(), wrong), ((PAGES + 5, 6), 0), "they are there");
+}
+
+/// A run that is read from the file, though an exclusive tier has its pages, leaves no page in both places.
+#[test]
+fn an_exclusive_tier_forgets_runs_that_pass_it_by() {
+    let in_all = 2 * u64::from(FRAMES);
+    let below = in_all - u64::from(FRAMES);
+    let room = 4 * FRAMES;
+    let tiers: [Arc<dyn Tier>; 3] = [
+        Arc::new(MemoryTier::new(room)),
+        Arc::new(FileTier::new("below", room)),
+        Arc::new(CompressedTier::new(u64::from(room) * PAGE_BYTES as u64)),
+    ];
+    for tier in tiers {
+        let device = stamped_device(in_all);
+        let options = over(small().tier_wait_ms(10_000), tier, TierPolicy::Demote);
+        let (pool, file) = open_on(options, &device);
+        let tenant = pool.default_tenant();
+        let read = |numbers: Range<u64>| {
+            let pages: Vec<_> = numbers.clone().map(|number| file.page(number)).collect();
+            for (number, guard) in numbers.zip(tenant.read_many(&pages)) {
+                assert_eq!(version(&guard.unwrap().unwrap(), number), 1);
+            }
+        };
+        let counts = || {
+            let stats = pool.stats();
+            let tier = stats.tier.unwrap();
+            (stats.reads, tier.hits, tier.report.pages)
+        };
+        (0..in_all).step_by(4).for_each(|first| read(first..first + 4));
+        assert_eq!(counts(), (in_all, 0, below));
+        read(0..4);
+        assert_eq!(counts(), (in_all + 4, 0, below), "read");
+        assert_eq!(tenant.prefetch((4..6).map(|number| file.page(number))), 2);
+        (4..6).for_each(|number| assert_eq!(version(&tenant.read(file.page(number)).unwrap(), number), 1));
+        assert_eq!(counts(), (in_all + 6, 0, below), "prefetched");
+        pool.check_invariants();
+        pool.close().unwrap();
+    }
 }
 
 /// Sixteen pages in the room of one, at most, if they have few different bytes; and those of random bytes are

@@ -547,6 +547,51 @@ fn a_manager_beside_a_list_is_asked_about_what_it_knows() {
     assert_eq!((stats.decisions, stats.manager_panics), (2, 0));
 }
 
+/// Names no block but the newest, which it is told of last.
+#[derive(Default)]
+struct NamesTheNewest(Option<FrameId>);
+
+impl Manager for NamesTheNewest {
+    fn new_block(&mut self, block: &Block) {
+        self.0 = Some(block.frame);
+    }
+
+    fn block_gone(&mut self, _frame: FrameId, _page: PageId) {}
+
+    fn block_accessed(&mut self, _frame: FrameId, _access: &Access) {}
+
+    fn replace_block(
+        &mut self,
+        candidate: FrameId,
+        _missing: Option<&Access>,
+        _busy: &mut dyn FnMut(FrameId) -> bool,
+    ) -> FrameId {
+        self.0.unwrap_or(candidate)
+    }
+
+    fn placeholder_used(&mut self, _missing: &Access, _placeholder: FrameId) {}
+}
+
+/// A list that concerns all blocks decides alone, and gives up what was read longest ago. If there is a block
+/// that it knows nothing of, the manager is asked.
+#[test]
+fn a_list_that_concerns_all_blocks_does_not_ask_the_manager() {
+    for concerns_all in [true, false] {
+        let mut driver = Driver::new(4, true);
+        let manager = Box::new(NamesTheNewest::default());
+        driver.directory.set_manager(DEFAULT_TENANT, manager, false).unwrap();
+        let list = driver.directory.open_hints(DEFAULT_TENANT, ALL).unwrap();
+        let first = if concerns_all { 0 } else { 1 };
+        for page in first..5 {
+            driver.disclose(list, PageId(page)).unwrap();
+        }
+        (0..5).for_each(|page| assert!(driver.access(DEFAULT_TENANT, PageId(page))));
+        let goes = if concerns_all { 0 } else { 3 };
+        assert_eq!(driver.evicted, [(PageId(goes), PageId(4))]);
+        driver.directory.check_invariants();
+    }
+}
+
 /// A list belongs to its tenant. The pages that it names count as disclosed by that tenant alone, until it
 /// reads them.
 #[test]
@@ -609,6 +654,31 @@ fn a_reader_that_says_where_it_is_moves_its_list_itself() {
     let before = late(&driver);
     driver.directory.hint_waited(list);
     assert_eq!(late(&driver), before + 1);
+    driver.directory.check_invariants();
+}
+
+/// A list that lost what came in ahead fetches as far as its reader only, and one page farther for every
+/// eight reads from then on.
+#[test]
+fn a_list_that_lost_its_pages_goes_farther_by_a_page_in_eight_reads() {
+    let mut driver = Driver::new(200, true);
+    let how = HintOptions { policy: HintPolicy::Aggressive { batch: 4 }, ..ALL };
+    let list = driver.directory.open_hints(DEFAULT_TENANT, how).unwrap();
+    // None is another's neighbour, with which it would wait to come in.
+    (0..100).for_each(|read| assert!(driver.disclose(list, PageId(2 * read)).is_some()));
+    for (page, _) in driver.prefetch(DEFAULT_TENANT, 4) {
+        driver.flying.retain(|flying| *flying != page);
+        driver.directory.failed(driver.frames.remove(&page).unwrap(), DEFAULT_TENANT);
+    }
+    let mut reached = 0;
+    for read in 0..80 {
+        for (page, position) in driver.prefetch(DEFAULT_TENANT, 200) {
+            driver.land(page);
+            reached = position + 1;
+        }
+        assert_eq!(reached.max(read), read + read / 8);
+        assert!(driver.access(DEFAULT_TENANT, PageId(2 * read)));
+    }
     driver.directory.check_invariants();
 }
 

@@ -875,4 +875,33 @@ mod tests {
         let again = plan_for(&mut streams, 3, Seen::FoundAhead, BOUNDS).unwrap();
         assert_eq!(again.first, 4);
     }
+
+    /// What was planned for a position and not read is told when the position is given up, but not while
+    /// another one is about to read some of it.
+    #[test]
+    fn what_a_position_leaves_unread_is_told_when_it_is_given_up() {
+        // Returns the page behind what is planned.
+        let scan = |streams: &mut ReadAhead, numbers: &mut dyn Iterator<Item = u64>| {
+            let mut plans = Vec::new();
+            for number in numbers {
+                assert_eq!(streams.observe(&access(number), Seen::FoundAhead, BOUNDS), None);
+                streams.wants(&mut plans);
+            }
+            plans.last().unwrap().pages.end()
+        };
+        for is_met in [false, true] {
+            let mut streams = read_ahead(8192);
+            let end = scan(&mut streams, &mut (0..100));
+            let mut unread = Stretch { first: 100, step: 1, count: end - 100 };
+            if is_met {
+                let met = scan(&mut streams, &mut (end + 1..end + 20).rev());
+                assert!(met < end - 1, "both are about to read page {}", end - 1);
+                unread = Stretch { first: end, step: -1, count: end - met };
+            }
+            // Pages so far from each other that each begins a position.
+            let far = (1..=IDLE + 2 * HEADS as u64).map(|at| at * 2 * REACH);
+            let told = far.filter_map(|number| streams.observe(&access(number), Seen::Missed, BOUNDS));
+            assert_eq!(told.collect::<Vec<_>>(), [unread]);
+        }
+    }
 }

@@ -268,3 +268,55 @@ pub(super) unsafe fn lend(bytes: NonNull<[u8]>) -> Buffer {
     // SAFETY: the bytes are initialized, on the heap, and stay there as the caller promises.
     unsafe { Buffer::new(bytes.cast(), bytes.len()) }
 }
+
+#[cfg(all(test, not(bufpool_loom)))]
+mod tests {
+    use std::io;
+
+    use super::*;
+    use crate::io::{Capabilities, FileIdentity, ReadRequest, Source, start_sim};
+    use crate::sim::SimDevice;
+    use crate::{PAGE_BYTES_MAX, PAGE_BYTES_MIN};
+
+    /// A block device of so many bytes.
+    #[derive(Debug)]
+    struct Fixed(u64);
+
+    impl Source for Fixed {
+        fn identity(&self) -> FileIdentity {
+            FileIdentity::from_number(0)
+        }
+
+        fn capabilities(&self) -> Capabilities {
+            Capabilities { writable: true, fixed_length: true, ..Capabilities::default() }
+        }
+
+        fn len_bytes(&self) -> io::Result<u64> {
+            Ok(self.0)
+        }
+
+        fn read(&self, _: ReadRequest) {}
+    }
+
+    /// The header and all places have room on a block device, or it is refused.
+    #[test]
+    fn a_block_device_has_room_for_all_places() {
+        let set_places = |bytes: u64| {
+            let source = SourceRef::new(Arc::new(Fixed(bytes)));
+            let backend = start_sim(&SimDevice::new(1)).backend;
+            TierFile { source, backend, page_bytes: 4096 }.set_places(3)
+        };
+        set_places(4 * 4096).unwrap();
+        set_places(4 * 4096 + 512).unwrap();
+        assert_eq!(set_places(4 * 4096 - 512).unwrap_err().kind(), ErrorKind::FileLength);
+    }
+
+    /// The file's length stays a multiple of the page size when the directory is written.
+    #[test]
+    fn a_block_of_the_directory_is_whole_pages() {
+        let sizes = (PAGE_BYTES_MIN.ilog2()..=PAGE_BYTES_MAX.ilog2()).map(|log| 1 << log);
+        for page_bytes in sizes {
+            assert!(block_bytes(page_bytes).is_multiple_of(page_bytes), "pages of {page_bytes} bytes");
+        }
+    }
+}
