@@ -12,8 +12,7 @@
 //! * `instructions`: how many instructions, loads and stores a visit takes, counted by callgrind (valgrind
 //!   has to be installed; a minute): the bench starts itself twice for each contender, with the contender's
 //!   name and `visits=N`, which makes N visits to 1,024 pages, and divides the difference of the two counts
-//! by
-//!   that of the visits.
+//!   by that of the visits.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -51,6 +51,15 @@ impl Spread {
     }
 }
 
+/// The 99th percentile of times in nanoseconds.
+///
+/// # Panics
+/// If there are none.
+pub fn percentile_99_ns(mut times_ns: Vec<u32>) -> f64 {
+    let at = times_ns.len() * 99 / 100;
+    f64::from(*times_ns.select_nth_unstable(at).1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

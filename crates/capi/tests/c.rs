@@ -1,6 +1,6 @@
-//! Goal: a C program uses each function of the interface, gets an error for each wrong call, and leaks nothing.
-//! Method: the example is compiled with the machine's C compiler against the static library and run, plainly
-//! and under AddressSanitizer where there is one.
+//! Goal: a C program uses each function of the interface, gets an error for each wrong call, and leaks
+//! nothing. Method: the example is compiled with the machine's C compiler against the static library and run,
+//! plainly and under AddressSanitizer where there is one.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -4,11 +4,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use bufpool_policies::Allocation;
-use bufpool_policies::classic::PolicyKind;
-use bufpool_policies::program::Program;
 use clap::Args;
 
 use crate::cli::Common;
+use crate::measure::programs::Twin;
 use crate::output::{Cell, Table, progress};
 use crate::parallel;
 use crate::simulate::{Policy, Setup, misses, read_program};
@@ -29,12 +28,6 @@ pub struct TwinsArgs {
     /// How many accesses of a trace are played, from its beginning
     #[arg(long, default_value_t = 1_000_000, value_name = "ACCESSES")]
     pub accesses: u64,
-}
-
-/// A policy in Rust, and the program of the same name.
-struct Twin {
-    native: PolicyKind,
-    program: Program,
 }
 
 /// Prints the misses of both twins for each trace and size. All accesses of a trace count as one tenant's,

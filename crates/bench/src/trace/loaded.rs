@@ -109,9 +109,8 @@ impl Trace {
     /// # Errors
     ///
     /// If the file cannot be read or is malformed; if it unpins a block that is not pinned, gives a block to
-    /// two files, or has a `!create` that is not followed by an access to its block; if it has more than 2^32
-    /// - 1 distinct blocks; or if it exceeds the budget and is no regular file, so that it cannot be read
-    /// again.
+    /// two files, or has a `!create` that is not followed by an access to its block; if it has 2^32 distinct
+    /// blocks or more; or if it exceeds the budget and is no regular file, so that it cannot be read again.
     pub fn load(path: &Path, options: &LoadOptions, progress: &ProgressBar) -> Result<Self, TraceError> {
         let mut reader = Reader::open(path, options.input, progress)?;
         let mut builder = Builder::new(options.budget_bytes);

@@ -23,11 +23,6 @@ impl MemoryPages {
         Self { bytes, pages }
     }
 
-    /// The number of pages.
-    pub fn pages(&self) -> u32 {
-        self.pages
-    }
-
     /// Copies page `number` to `into`, which has [`PAGE_BYTES`] bytes.
     pub fn copy(&self, number: u32, into: &mut [u8]) {
         let at = number as usize % PAGES_IN_MEMORY * PAGE_BYTES;

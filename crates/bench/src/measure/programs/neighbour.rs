@@ -13,7 +13,7 @@ use bufpool::{Direct, File, FileOptions, Io, IoBackend, PoolOptions, Program, Te
 use super::FRAMES;
 use crate::machine::data_file::PAGE_BYTES;
 use crate::random::Random;
-use crate::rounds::{self, Spread};
+use crate::rounds::{self, Spread, percentile_99_ns};
 
 /// Pages of each tenant: twice as many as there are frames, so that both miss.
 const PAGES: u64 = 2 * FRAMES as u64;
@@ -88,23 +88,18 @@ fn read_beside(path: &Path, program: &Program, reads: u64) -> Result<(f64, Optio
         times
     });
     let stats = pool.stats().tenants.into_iter().find(|stats| stats.id == managed.id());
-    Ok((percentile_99(times?), stats.and_then(|stats| stats.program)))
+    Ok((percentile_99_ns(times?), stats.and_then(|stats| stats.program)))
 }
 
 /// Nanoseconds of each read, of pages that are drawn at random, those with low numbers more often.
-fn timed_reads(neighbour: &Tenant, file: &File, reads: u64) -> Result<Vec<u64>> {
+fn timed_reads(neighbour: &Tenant, file: &File, reads: u64) -> Result<Vec<u32>> {
     let mut random = Random::new(1);
     let mut times = Vec::with_capacity(reads as usize);
     for _ in 0..reads {
         let page = (random.unit().powi(2) * PAGES as f64) as u64;
         let start = Instant::now();
         std::hint::black_box(neighbour.read(file.page(page))?[0]);
-        times.push(start.elapsed().as_nanos() as u64);
+        times.push(u32::try_from(start.elapsed().as_nanos()).unwrap_or(u32::MAX));
     }
     Ok(times)
-}
-
-fn percentile_99(mut times: Vec<u64>) -> f64 {
-    let at = times.len() * 99 / 100;
-    *times.select_nth_unstable(at).1 as f64
 }

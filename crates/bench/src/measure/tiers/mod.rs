@@ -10,7 +10,9 @@ mod single;
 mod source;
 mod wasted;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
 
 pub use self::compressed::compressed;
 pub use self::pays::pays;
@@ -31,4 +33,19 @@ pub struct Effort {
     pub warm_up: Duration,
     /// Seed of the pages that are read.
     pub seed: u64,
+}
+
+impl Effort {
+    /// Calls `read`, which reads `step` pages, for the time of the warm-up. Returns how many reads a round
+    /// has, so that it takes [`Effort::round`].
+    fn warm_up<T>(&self, step: usize, mut read: impl FnMut() -> Result<T>) -> Result<usize> {
+        let begun = Instant::now();
+        let mut reads = 0;
+        while reads == 0 || begun.elapsed() < self.warm_up {
+            read()?;
+            reads += step;
+        }
+        let rounds = self.round.as_secs_f64() / begun.elapsed().as_secs_f64();
+        Ok((reads as f64 * rounds).ceil() as usize)
+    }
 }

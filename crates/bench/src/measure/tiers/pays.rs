@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Result;
 use bufpool::Direct;
@@ -32,8 +32,10 @@ pub fn pays(folder: &Path, direct: Direct, effort: Effort) -> Result<Vec<Compari
     let tier = FileTier::new(folder.join("tier"), SHAPE.frames).direct(direct);
     let (tiered, plain) = (Side::new(SHAPE, Some(Arc::new(tier)))?, Side::new(SHAPE, None)?);
     let mut pages = Pages::new(effort.seed);
-    warm_up(&tiered, &mut pages, effort)?;
-    let reads = warm_up(&plain, &mut pages, effort)?;
+    let mut warm_up =
+        |side: &Side| effort.warm_up(STEP, || side.read(&pages.draw(STEP), IN_FLIGHT, SHAPE.source_latency));
+    warm_up(&tiered)?;
+    let reads = warm_up(&plain)?;
     let compare = |work, read: fn(&Side, &[u64]) -> Result<Duration>, pages: &mut Pages| {
         let rounds = alternate_often(effort.rounds, work, || {
             let numbers = pages.draw(reads);
@@ -51,18 +53,6 @@ pub fn pays(folder: &Path, direct: Direct, effort: Effort) -> Result<Vec<Compari
         compare("file tier, 16 futures", |side, numbers| side.read_async(numbers, IN_FLIGHT), &mut pages)?;
     eprintln!("file tier: {}; {:?}", tiered.state_of_tier(), tiered.stats().tier.unwrap_or_default());
     Ok(vec![threads, futures])
-}
-
-/// Reads for the time of the warm-up. Returns how many reads a round has, so that it takes [`Effort::round`].
-fn warm_up(side: &Side, pages: &mut Pages, effort: Effort) -> Result<usize> {
-    let begun = Instant::now();
-    let mut reads = 0;
-    while reads == 0 || begun.elapsed() < effort.warm_up {
-        side.read(&pages.draw(STEP), IN_FLIGHT, SHAPE.source_latency)?;
-        reads += STEP;
-    }
-    let rounds = effort.round.as_secs_f64() / begun.elapsed().as_secs_f64();
-    Ok((reads as f64 * rounds).ceil() as usize)
 }
 
 /// Draws pages by Zipf's law. Popular pages are spread over the whole source.

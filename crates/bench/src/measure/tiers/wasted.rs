@@ -1,7 +1,7 @@
 //! Tiers that do not pay: what they cost once the pool passes them by.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Result;
 
@@ -56,8 +56,11 @@ fn compare(
     let tiered = Side::new(SHAPE, Some(Arc::new(FaultyTier::new(fault, SOURCE_LATENCY)?)))?;
     let plain = Side::new(SHAPE, None)?;
     let mut random = Random::new(effort.seed);
-    warm_up(&tiered, &mut random, effort)?;
-    let reads = warm_up(&plain, &mut random, effort)?;
+    let mut warm_up = |side: &Side| {
+        effort.warm_up(STEP, || side.read(&uniform(&mut random, STEP), THREADS, SOURCE_LATENCY))
+    };
+    warm_up(&tiered)?;
+    let reads = warm_up(&plain)?;
     let mut tiered_first = false;
     let rounds = alternate_often(effort.rounds, elapsed, || {
         let numbers = uniform(&mut random, reads);
@@ -84,18 +87,6 @@ fn compare(
     };
     let (seconds, p99s) = rounds.into_iter().unzip();
     Ok([comparison(elapsed, "s", seconds, ELAPSED_RATIO_MAX), comparison(p99, "us", p99s, P99_RATIO_MAX)])
-}
-
-/// Reads for the time of the warm-up. Returns how many reads a round has, so that it takes [`Effort::round`].
-fn warm_up(side: &Side, random: &mut Random, effort: Effort) -> Result<usize> {
-    let begun = Instant::now();
-    let mut reads = 0;
-    while reads == 0 || begun.elapsed() < effort.warm_up {
-        side.read(&uniform(random, STEP), THREADS, SOURCE_LATENCY)?;
-        reads += STEP;
-    }
-    let rounds = effort.round.as_secs_f64() / begun.elapsed().as_secs_f64();
-    Ok((reads as f64 * rounds).ceil() as usize)
 }
 
 fn uniform(random: &mut Random, reads: usize) -> Vec<u64> {

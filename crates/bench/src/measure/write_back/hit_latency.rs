@@ -10,6 +10,7 @@ use bufpool::{Direct, File, FileOptions, Io, Pool, PoolOptions, Tenant};
 use crate::machine::cpu_time::Displaced;
 use crate::machine::data_file::PAGE_BYTES;
 use crate::random::Random;
+use crate::rounds::percentile_99_ns;
 
 /// Pages that are read, all resident.
 const HOT_PAGES: u64 = 2_048;
@@ -95,10 +96,9 @@ impl HitLatency {
             }
             times
         });
-        let (mut times_ns, displaced) = times?;
-        let at = times_ns.len() * 99 / 100;
-        let (_, p99, _) = times_ns.select_nth_unstable(at);
-        Ok(HitTimes { p99_ns: f64::from(*p99), written: self.pool.stats().writes - before, displaced })
+        let (times_ns, displaced) = times?;
+        let written = self.pool.stats().writes - before;
+        Ok(HitTimes { p99_ns: percentile_99_ns(times_ns), written, displaced })
     }
 
     fn time(&self, hits: usize) -> Result<Vec<u32>> {

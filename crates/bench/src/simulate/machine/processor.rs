@@ -105,7 +105,7 @@ impl Processor {
         match self.stretch {
             Some(Stretch { what: Done::Started(..), .. }) => return None,
             Some(_) if !has_starts => return None,
-            Some(_) => self.break_off(now_us),
+            Some(_) => self.account(now_us),
             None => {}
         }
         let demand = self.demand.pop_front().map(|start| (start, Urgency::Demand));
@@ -151,10 +151,6 @@ impl Processor {
         } else {
             Some((Done::Ran(process), self.quantum_left_us))
         }
-    }
-
-    fn break_off(&mut self, now_us: u64) {
-        self.account(now_us);
     }
 
     /// Ends the stretch under way and adds its time to its process's.
