@@ -71,6 +71,15 @@ impl Driver {
         Some(frame)
     }
 
+    /// Makes the page, which is not in memory. Returns false if no frame can be had.
+    fn create(&mut self, tenant: TenantId, page: PageId) -> bool {
+        let made = Access { creates: true, ..access(tenant, page) };
+        let admission = self.directory.admit(&made, &mut Busy(&self.busy));
+        let Some(frame) = self.admitted(page, admission) else { return false };
+        self.directory.loaded(frame);
+        true
+    }
+
     /// Accesses the page, which arrives first if it is on its way. Returns false if no frame can be had.
     fn access(&mut self, tenant: TenantId, page: PageId) -> bool {
         if self.flying.contains(&page) {
@@ -545,6 +554,32 @@ fn a_manager_beside_a_list_is_asked_about_what_it_knows() {
     assert_eq!(evicted, [PageId(10), PageId(20)]);
     let stats = driver.directory.tenant_stats(DEFAULT_TENANT);
     assert_eq!((stats.decisions, stats.manager_panics), (2, 0));
+}
+
+/// A list discloses reads. Pages that are made, and read later, are still named when they have been made, and
+/// go in the order of their reads.
+#[test]
+fn making_a_page_is_none_of_the_reads_that_a_list_names() {
+    let mut driver = Driver::new(4, true);
+    let list = driver.directory.open_hints(DEFAULT_TENANT, ALL).unwrap();
+    (0..8).for_each(|page| assert!(driver.disclose(list, PageId(page)).is_some()));
+    (0..8).for_each(|page| assert!(driver.create(DEFAULT_TENANT, PageId(page))));
+    assert_eq!(driver.directory.hint_state(list).unwrap().2, 0, "nothing was read");
+    let kept: HashSet<PageId> = driver.frames.keys().copied().collect();
+    assert_eq!(kept, [0, 1, 2, 7].map(PageId).into(), "the page that was made last, and those read first");
+    driver.directory.check_invariants();
+}
+
+/// The page that comes in is needed now, also if the list names it next behind all others.
+#[test]
+fn a_page_that_is_missed_takes_the_frame_of_the_page_that_is_needed_last() {
+    let mut driver = Driver::new(4, true);
+    let list = driver.directory.open_hints(DEFAULT_TENANT, ALL).unwrap();
+    (0..4).for_each(|page| assert!(driver.access(DEFAULT_TENANT, PageId(page))));
+    [2, 1, 0, 3, 9].into_iter().for_each(|page| assert!(driver.disclose(list, PageId(page)).is_some()));
+    assert!(driver.create(DEFAULT_TENANT, PageId(9)));
+    assert_eq!(driver.evicted, [(PageId(3), PageId(9))]);
+    driver.directory.check_invariants();
 }
 
 /// Names no block but the newest, which it is told of last.

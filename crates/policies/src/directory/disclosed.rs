@@ -1,6 +1,6 @@
 //! Disclosed reads: lists of what a tenant will access, and what the directory does with them.
 
-use super::Directory;
+use super::{Directory, question::Newcomer};
 use crate::{
     allocation::{Arrival, LevelOne},
     error::DirectoryError,
@@ -168,16 +168,20 @@ impl Directory {
         hints.has(list.serial).then_some(hints)
     }
 
-    /// Matches an access with the lists of the tenant that made it. Returns the list that named it.
-    pub(super) fn accessed_by(&mut self, tenant: TenantId, page: PageId) -> Option<u64> {
+    /// Matches an access with the lists of the tenant that made it. Returns the list that named it. An access
+    /// that makes its page is none of the reads that a list discloses.
+    pub(super) fn accessed_by(&mut self, access: &Access) -> Option<u64> {
+        if access.creates {
+            return None;
+        }
         let now = self.ledger.now as u64;
-        self.ledger.account_of(tenant).hints.as_mut()?.accessed(tenant, page, now)
+        self.ledger.account_of(access.tenant).hints.as_mut()?.accessed(access.tenant, access.page, now)
     }
 
     /// The page of `access` comes in for `heir`. Returns whether a list named the access.
     pub(super) fn disclosed_enters(&mut self, access: &Access, heir: TenantId, arrival: Arrival) -> bool {
         let is_missed = arrival == Arrival::Missed;
-        let named = if is_missed { self.accessed_by(access.tenant, access.page) } else { None };
+        let named = if is_missed { self.accessed_by(access) } else { None };
         if let Some(hints) = &mut self.ledger.account_of(heir).hints {
             hints.entering(access.page, !is_missed, named);
         }
@@ -186,13 +190,19 @@ impl Directory {
 
     /// Whether the account gives up what its lists offer, whatever its manager would choose: they concern all
     /// of its blocks, and the page that comes in is needed before the one that is offered.
-    pub(super) fn is_settled(&self, account: AccountId, offer: &Offer, missing: Option<&Access>) -> bool {
+    pub(super) fn is_settled(
+        &self,
+        account: AccountId,
+        offer: &Offer,
+        newcomer: Option<Newcomer<'_>>,
+    ) -> bool {
         let asked = &self.ledger.accounts[account.index()];
         let concerns_all = |hints: &&AccountHints| hints.settles(asked.ledger.len());
-        asked.hints.as_deref().filter(concerns_all).is_some_and(|hints| {
-            let comes_in = missing.map_or(0.0, |access| hints.needed_in(access.page));
-            offer.distance > comes_in
-        })
+        asked
+            .hints
+            .as_deref()
+            .filter(concerns_all)
+            .is_some_and(|hints| offer.distance > newcomer.map_or(0.0, |newcomer| needed_in(hints, newcomer)))
     }
 
     /// What goes of the account's blocks: `choice`, or what its lists offer, if that is needed later, and
@@ -203,13 +213,13 @@ impl Directory {
         account: AccountId,
         offer: Option<Offer>,
         choice: u32,
-        missing: Option<&Access>,
+        newcomer: Option<Newcomer<'_>>,
     ) -> u32 {
         let Some(offer) = offer else { return choice };
         let now = self.ledger.now as u64;
         let hints = self.ledger.accounts[account.index()].hints.as_ref();
         let is_later = hints.is_some_and(|hints| {
-            let comes_in = missing.map_or(0.0, |access| hints.needed_in(access.page));
+            let comes_in = newcomer.map_or(0.0, |newcomer| needed_in(hints, newcomer));
             (offer.distance > comes_in || offer.distance.is_infinite())
                 && hints.is_later(offer, &self.ledger.frames, choice, now)
         });
@@ -274,4 +284,10 @@ impl Directory {
             }
         }
     }
+}
+
+/// How long until a page that comes in is needed, in steps of the directory's time: a page that a process has
+/// missed is needed now, whenever lists name it next.
+fn needed_in(hints: &AccountHints, newcomer: Newcomer<'_>) -> f64 {
+    if newcomer.arrival == Arrival::Ahead { hints.needed_in(newcomer.access.page) } else { 0.0 }
 }

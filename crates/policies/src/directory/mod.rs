@@ -725,7 +725,7 @@ impl Directory {
         if !self.foreign.is_empty() && self.ledger.account(access.tenant) != id {
             self.foreign[frame as usize] = self.ledger.now;
         }
-        let is_named = self.hinted > 0 && self.accessed_by(access.tenant, access.page).is_some();
+        let is_named = self.hinted > 0 && self.accessed_by(access).is_some();
         if !self.level_one.orders_by_use() {
             self.level_one.referenced(&mut self.ledger, access.tenant, frame, is_named);
         }

@@ -19,6 +19,13 @@ use crate::{
 /// fetch what a question looks at side by side.
 const FRAMES_UNCACHED: u32 = 1 << 15;
 
+/// A page for which a victim makes room.
+#[derive(Clone, Copy)]
+pub(super) struct Newcomer<'a> {
+    pub access: &'a Access,
+    pub arrival: Arrival,
+}
+
 /// What the directory asks about frames while it looks for a victim. Neither call may wait.
 pub trait Claims {
     /// Whether `frame` could not be taken now: pinned, latched, in I/O. Changes nothing.
@@ -132,13 +139,14 @@ impl Directory {
         if self.capacity >= FRAMES_UNCACHED {
             self.prefetch_question(access.page);
         }
+        let newcomer = Newcomer { access, arrival };
         let mut decision = Decision::default();
         let mut victim = None;
         let account = self.ledger.account(access.tenant);
         let mut heir = access.tenant;
         if let Some(candidate) = self.take_placeholder(arrival, access, claims, &mut decision) {
             victim = if self.level_one.asks_about_placeholders() {
-                self.take(candidate, Some(access), claims, &mut decision)
+                self.take(candidate, Some(newcomer), claims, &mut decision)
             } else {
                 decision.candidate = Some(FrameId(candidate));
                 claims.claim(FrameId(candidate)).then_some(candidate)
@@ -155,7 +163,7 @@ impl Directory {
             self.enter_for(frame, access, heir, arrival);
             return Admission::Free { frame: FrameId(frame), decision };
         }
-        let victim = victim.or_else(|| self.take_from_ledger(account, Some(access), claims, &mut decision));
+        let victim = victim.or_else(|| self.take_from_ledger(account, Some(newcomer), claims, &mut decision));
         let Some(victim) = victim else {
             return Admission::Exhausted { decision };
         };
@@ -327,7 +335,7 @@ impl Directory {
     fn take_from_ledger<C: Claims>(
         &mut self,
         account: AccountId,
-        missing: Option<&Access>,
+        newcomer: Option<Newcomer<'_>>,
         claims: &mut C,
         decision: &mut Decision,
     ) -> Option<u32> {
@@ -344,7 +352,7 @@ impl Directory {
             decision.frames_tried += 1;
             if self.ledger.frames.is_present(FrameId(candidate)) && !claims.is_busy(FrameId(candidate)) {
                 let stamp = self.ledger.frames[candidate].stamp;
-                victim = self.take(candidate, missing, claims, decision);
+                victim = self.take(candidate, newcomer, claims, decision);
                 if victim.is_some() {
                     // A stamp that is not positive is of a frame that was moved to the head, and says nothing
                     // of the age of others.
@@ -365,11 +373,11 @@ impl Directory {
     fn take<C: Claims>(
         &mut self,
         candidate: u32,
-        missing: Option<&Access>,
+        newcomer: Option<Newcomer<'_>>,
         claims: &mut C,
         decision: &mut Decision,
     ) -> Option<u32> {
-        let choice = self.ask(candidate, missing, claims, decision);
+        let choice = self.ask(candidate, newcomer, claims, decision);
         if choice != candidate && self.capacity >= FRAMES_UNCACHED {
             self.prefetch_departure(choice);
         }
@@ -398,7 +406,7 @@ impl Directory {
     fn ask<C: Claims>(
         &mut self,
         candidate: u32,
-        missing: Option<&Access>,
+        newcomer: Option<Newcomer<'_>>,
         claims: &mut C,
         decision: &mut Decision,
     ) -> u32 {
@@ -431,11 +439,12 @@ impl Directory {
             Some(hints) => hints.offer(&mut |frame| look.is_taken(frame, true)),
             None => None,
         };
-        if let Some(offer) = offer.filter(|offer| self.is_settled(account, offer, missing)) {
+        if let Some(offer) = offer.filter(|offer| self.is_settled(account, offer, newcomer)) {
             return offer.frame;
         }
         let asked = &mut self.ledger.accounts[account.index()];
         let managed = if asks_manager {
+            let missing = newcomer.map(|newcomer| newcomer.access);
             asked.control.replace_block(&self.ledger.frames, candidate, missing, &mut look)
         } else {
             Ok(candidate)
@@ -450,7 +459,7 @@ impl Directory {
             self.dismiss(owner);
             candidate
         });
-        self.disclosed_choice(account, offer, choice, missing)
+        self.disclosed_choice(account, offer, choice, newcomer)
     }
 }
 
