@@ -4,7 +4,7 @@
 //!
 //! Method: random steps against a plain vector, and two directories side by side.
 
-mod claims;
+mod cache;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use bufpool_policies::{
     Access, Admission, Allocation, Block, Claims, ContextId, DEFAULT_TENANT, Directory, DirectoryOptions,
     FileId, FrameId, Manager, NextFrame, PageId, SplitMix64, TenantId,
 };
-use claims::NothingBusy;
+use cache::NothingBusy;
 
 /// A directory, and the frames of its pages.
 struct Driver {

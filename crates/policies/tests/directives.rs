@@ -1,13 +1,13 @@
 //! The limits of directives, floors and caps: a refused call says why and changes nothing. And tenants that
 //! are closed, and loads and writes that fail.
 
-mod claims;
+mod cache;
 
 use bufpool_policies::{
     Access, Admission, Allocation, Claims, ContextId, DEFAULT_TENANT, DirectiveError, Directory,
     DirectoryError, DirectoryOptions, FileId, FrameId, ManagerKind, PageId, TenantId, classic::PolicyKind,
 };
-use claims::NothingBusy;
+use cache::NothingBusy;
 
 fn directory(frames: u32) -> Directory {
     Directory::new(DirectoryOptions {

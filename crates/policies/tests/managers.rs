@@ -2,7 +2,7 @@
 //! other tenant. The directory stays consistent, and other tenants hit wherever they would beside an
 //! oblivious tenant.
 
-mod claims;
+mod cache;
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use bufpool_policies::{
     Access, Admission, Allocation, Block, ContextId, Directory, DirectoryOptions, FileId, FrameId, Manager,
     PageId, SplitMix64, TenantId, TenantStats,
 };
-use claims::NothingBusy;
+use cache::NothingBusy;
 
 /// How a manager misbehaves.
 #[derive(Clone, Copy, PartialEq, Debug)]

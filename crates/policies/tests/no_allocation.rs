@@ -1,7 +1,7 @@
 //! After warm-up an access allocates nothing, whatever the policy, and a directory reports how many bytes it
 //! holds. Both are checked with the counts of the allocator.
 
-mod claims;
+mod cache;
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -14,7 +14,7 @@ use bufpool_policies::{
     classic::PolicyKind,
     tier::{Segments, TierKind, TierOrder, TierSetup},
 };
-use claims::NothingBusy;
+use cache::NothingBusy;
 
 thread_local! {
     /// Allocations of this thread. Those of the test runner's other threads do not count.

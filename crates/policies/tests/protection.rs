@@ -1,7 +1,7 @@
 //! The promises of LRU-SP to a tenant about other tenants, on thousands of seeded random mixes, beside plain
 //! LRU of the same size; and that ALLOC-LRU and LRU-S break those of them that they are said to break.
 
-mod claims;
+mod cache;
 mod naive;
 
 use std::collections::{HashMap, VecDeque};
@@ -11,7 +11,7 @@ use bufpool_policies::{
     PageId, SplitMix64, TenantId,
     classic::{self, Departure, PolicyKind},
 };
-use claims::NothingBusy;
+use cache::NothingBusy;
 use naive::{Naive, Order};
 
 const TENANTS: u64 = 3;

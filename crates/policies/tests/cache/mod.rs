@@ -1,16 +1,25 @@
 //! A minimal cache: a directory, and the driver's map from page to frame.
 #![allow(dead_code)]
 
-#[path = "../claims/mod.rs"]
-mod claims;
-
 use std::collections::HashMap;
 
 use bufpool_policies::{
-    Access, Admission, Allocation, ContextId, Directory, DirectoryOptions, FileId, FrameId, ManagerKind,
-    PageId, TenantId,
+    Access, Admission, Allocation, Claims, ContextId, Directory, DirectoryOptions, FileId, FrameId,
+    ManagerKind, PageId, TenantId,
 };
-pub use claims::NothingBusy;
+
+/// No frame is busy, and each claim succeeds.
+pub struct NothingBusy;
+
+impl Claims for NothingBusy {
+    fn is_busy(&mut self, _: FrameId) -> bool {
+        false
+    }
+
+    fn claim(&mut self, _: FrameId) -> bool {
+        true
+    }
+}
 
 pub struct Cache {
     pub directory: Directory,

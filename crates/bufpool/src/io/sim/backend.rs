@@ -20,7 +20,8 @@ use crate::io::request::{Action, Request, SourceRef};
 /// The backend on a [`SimDevice`].
 ///
 /// Effects happen when a request is submitted, in the submitting thread. The results of requests that are
-/// not waited for are told by a thread of the device, after their latency.
+/// not waited for are told by a thread of the device, after their latency; by the submitting thread if the
+/// device can have no thread.
 pub(crate) struct Sim {
     device: SimDevice,
     teller: Arc<Teller>,
