@@ -113,6 +113,14 @@ static void use_hints(const bufpool_tenant *tenant, const bufpool_file *file) {
     CHECK(stamp_of(guard.bytes) == 3 * at);
     bufpool_release(&guard);
   }
+  OK(bufpool_hints_extend(hints, pages, 10));
+  OK(bufpool_hints_replan(hints, pages + 7, 1));
+  bufpool_guard guard;
+  OK(bufpool_hints_next(hints, &guard));
+  CHECK(stamp_of(guard.bytes) == 3 * 7);
+  bufpool_release(&guard);
+  OK(bufpool_hints_next(hints, &guard));
+  CHECK(guard.bytes == NULL);
   bufpool_hints_free(hints);
 }
 

@@ -158,6 +158,67 @@ fn a_list_is_skipped_extended_and_dropped_at_any_place() {
     });
 }
 
+/// A list is told anew, in the middle, with pages in flight, and when it has ended.
+#[test]
+fn a_list_is_planned_anew_at_any_place() {
+    on_each_backend(|io| {
+        let folder = directory();
+        let pool = plain().io(io).open().unwrap();
+        let file = stamped_file(&pool, &folder, 300);
+        let mut hints = pool.default_tenant().hint(pages_of(&file, 0..200)).unwrap();
+        for number in 0..40 {
+            assert_eq!(hints.next().unwrap().unwrap().page().number(), number);
+        }
+        let anew: Vec<u64> = (20..120).rev().chain(250..260).collect();
+        hints.replan(pages_of(&file, anew.clone())).unwrap();
+        pool.check_invariants();
+        assert_eq!(hints.position(), 40);
+        assert_eq!(rest(&mut hints), anew);
+        hints.replan(pages_of(&file, [7, 8])).unwrap();
+        assert_eq!(rest(&mut hints), [7, 8]);
+        let counts = hints.counts();
+        assert_eq!((counts.used, counts.skipped, counts.wasted), (152, 0, 0), "{counts:?}");
+        hints.replan([]).unwrap();
+        assert_eq!((hints.position(), hints.next().unwrap().is_none()), (152, true));
+        drop(hints);
+        pool.check_invariants();
+        pool.close().unwrap();
+    });
+}
+
+/// A plan that panics leaves the list as it was.
+#[test]
+fn a_list_goes_on_after_a_plan_that_panics() {
+    let folder = directory();
+    let pool = plain().open().unwrap();
+    let file = stamped_file(&pool, &folder, 50);
+    let mut hints = pool.default_tenant().hint(pages_of(&file, 0..50)).unwrap();
+    hints.next().unwrap();
+    let plan = (0..9).map(|at| if at == 5 { panic!("no plan") } else { file.page(at).into() });
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| hints.replan(plan))).unwrap_err();
+    assert_eq!(rest(&mut hints), (1..50).collect::<Vec<u64>>());
+}
+
+/// Pages are made while a list names them in the same order, and read in another one, which is known
+/// afterwards. What is kept is what Belady's policy would keep.
+#[test]
+fn pages_that_are_made_for_a_list_go_once_they_are_read_in_another_order() {
+    const PAGES: u64 = 300;
+    let device = stamped_device(PAGES);
+    let (pool, file) = open_on(deterministic().frames(100).manager(None), &device);
+    let tenant = pool.default_tenant();
+    let mut hints = tenant.hint([]).unwrap();
+    hints.extend(pages_of(&file, 0..PAGES));
+    (0..PAGES).for_each(|number| stamp(&mut tenant.create(file.page(number)).unwrap(), number, 1));
+    let order: Vec<u64> = (0..50).flat_map(|at| [at, 50 + at]).chain(100..PAGES).collect();
+    hints.replan(pages_of(&file, order.clone())).unwrap();
+    let before = pool.stats();
+    assert_eq!(rest(&mut hints), order);
+    // The page made last, and the 99 that are read first.
+    assert_eq!(pool.stats().misses - before.misses, PAGES - 100);
+    pool.check_invariants();
+}
+
 /// Pages that are skipped before the pool has heard of them are not disclosed.
 #[test]
 fn a_list_is_skipped_far_beyond_what_the_pool_knows_of_it() {
@@ -553,6 +614,7 @@ fn a_manager_that_has_a_list_waits_for_nothing() {
             let manager = CallsBack(move || {
                 let mut list = asked.lock().unwrap();
                 let Some(hints): Option<&mut Hints> = list.as_mut() else { return };
+                assert_eq!(hints.replan([again]).unwrap_err().kind(), ErrorKind::SelfDeadlock);
                 if extends { hints.extend([again]) } else { hints.skip(1) }
             });
             let tenant = pool.tenant("managed").custom_manager(Box::new(manager)).open().unwrap();

@@ -42,6 +42,7 @@ fn operations(with_faults: bool) -> impl Strategy<Value = Vec<Operation>> {
         3 => (pages_of_hints, 0..20_u64).prop_map(|((tenant, first), count)| Operation::Hint { tenant, first, count }),
         6 => (0..20_u64).prop_map(|count| Operation::ReadHinted { count }),
         2 => (0..20_u64).prop_map(|count| Operation::SkipHints { count }),
+        2 => (number.clone(), 0..20_u64).prop_map(|(first, count)| Operation::ReplanHints { first, count }),
         1 => Just(Operation::DropHints),
         3 => number.clone().prop_map(|number| Operation::FlushPage { number }),
         1 => Just(Operation::Flush),

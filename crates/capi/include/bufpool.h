@@ -332,6 +332,12 @@ enum bufpool_status bufpool_hints_extend(struct bufpool_hints *hints,
                                          const struct bufpool_page *pages,
                                          size_t count);
 
+// Puts pages in the place of all that the list has left. The array is copied. Pages that came in for the
+// list and are named again are kept until they are read. Changes nothing if it fails.
+enum bufpool_status bufpool_hints_replan(struct bufpool_hints *hints,
+                                         const struct bufpool_page *pages,
+                                         size_t count);
+
 // Latches the next page of the list for reading. Behind the last page it returns BUFPOOL_OK, and the guard
 // holds nothing (its `bytes` are null). Pages beyond the end of their file, and those of files that are
 // closed, are left out. So are pages that were given with a class, because such a number is beyond the end

@@ -88,6 +88,29 @@ pub unsafe extern "C" fn bufpool_hints_extend(
     })
 }
 
+/// Puts pages in the place of all that the list has left. The array is copied. Pages that came in for the
+/// list and are named again are kept until they are read. Changes nothing if it fails.
+///
+/// # Safety
+///
+/// See the header; there are `count` pages.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bufpool_hints_replan(
+    hints: *mut bufpool_hints,
+    pages: *const bufpool_page,
+    count: usize,
+) -> bufpool_status {
+    guarded(|| {
+        // SAFETY: this function asks the caller for null, or `count` pages.
+        let pages = unsafe { slice(pages, count, "pages") }?;
+        // SAFETY: the header asks the caller for null, or a live list that no other thread uses.
+        let list = unsafe { list(hints) }?;
+        // SAFETY: the header asks the caller for files that are null, or live handles.
+        let pages = unsafe { pages_of(&list.tenant, pages) }?;
+        Ok(list.hints.replan(pages)?)
+    })
+}
+
 /// Latches the next page of the list for reading. Behind the last page it returns BUFPOOL_OK, and the guard
 /// holds nothing (its `bytes` are null). Pages beyond the end of their file, and those of files that are
 /// closed, are left out. So are pages that were given with a class, because such a number is beyond the end

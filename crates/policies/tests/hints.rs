@@ -570,6 +570,33 @@ fn making_a_page_is_none_of_the_reads_that_a_list_names() {
     driver.directory.check_invariants();
 }
 
+/// A list that names pages which came in for another one has them from the other's end on: those that are on
+/// their way, too. They go first once they are read.
+#[test]
+fn what_came_for_a_list_goes_over_to_the_list_that_takes_its_place() {
+    let mut driver = Driver::new(6, true);
+    let how = HintOptions { policy: HintPolicy::Aggressive { batch: 3 }, ..ALL };
+    let first = driver.directory.open_hints(DEFAULT_TENANT, how).unwrap();
+    // None is another's neighbour, with which it would wait to come in.
+    [0, 2, 4, 6].into_iter().for_each(|page| assert!(driver.disclose(first, PageId(page)).is_some()));
+    assert!(driver.create(DEFAULT_TENANT, PageId(0)));
+    assert_eq!(driver.prefetch(DEFAULT_TENANT, 3).len(), 3);
+    driver.land(PageId(2));
+    let second = driver.directory.open_hints(DEFAULT_TENANT, ALL).unwrap();
+    [4, 2, 0].into_iter().for_each(|page| assert!(driver.disclose(second, PageId(page)).is_some()));
+    let counts = driver.directory.close_hints(first).unwrap();
+    driver.directory.check_invariants();
+    assert_eq!((counts.prefetched, counts.wasted), (1, 0));
+    driver.land(PageId(6));
+    [4, 2, 0].into_iter().for_each(|page| assert!(driver.access(DEFAULT_TENANT, PageId(page))));
+    let counts = driver.directory.hint_state(second).unwrap().0;
+    assert_eq!((counts.prefetched, counts.used, counts.late), (1, 3, 0));
+    (10..15).for_each(|page| assert!(driver.access(DEFAULT_TENANT, PageId(page))));
+    let gone: Vec<u64> = driver.evicted.iter().map(|(gone, _)| gone.0).collect();
+    assert_eq!(gone, [4, 2, 0], "before page 6, which no list has brought in any more");
+    driver.directory.check_invariants();
+}
+
 /// The page that comes in is needed now, also if the list names it next behind all others.
 #[test]
 fn a_page_that_is_missed_takes_the_frame_of_the_page_that_is_needed_last() {

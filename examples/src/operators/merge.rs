@@ -7,9 +7,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use bufpool::{HintedPage, OwnedReadGuard, Tenant};
+use bufpool::{HintedPage, Hints, OwnedReadGuard, Tenant};
 
-use super::fetches::{Fetches, Plan};
 use crate::heap::{Appender, HeapFile, HeapPage};
 use crate::{Error, Result};
 
@@ -83,24 +82,28 @@ impl<K: Copy + Ord> RunWriter<'_, K> {
 /// Hands the tuples of all runs to `consume`, in the order of their keys, and those with equal keys in the
 /// order of the runs.
 ///
+/// `reads` is told of the reads of the merge, and that those of `later` come after them, in the place of what
+/// it named before. When the merge is over, `later` is what is left of it. What is read later need not be
+/// written yet: it tells the pool which of the pages that are written now it should keep.
+///
 /// One page of each run is latched for reading at a time. Takes one access for each page.
 ///
 /// # Errors
 /// As the pool's and those of `consume`; [`Error::Format`] if a run is not as it was written.
 #[track_caller]
 pub fn merge<K: Copy + Ord>(
-    tenant: &Tenant,
+    reads: &mut Hints,
     runs: &[&Run<K>],
+    later: impl IntoIterator<Item = HintedPage>,
     key: impl Fn(&[u8]) -> K,
     mut consume: impl FnMut(&[u8]) -> Result<()>,
 ) -> Result<()> {
-    let plan = forecast(runs).into_iter().map(|(run, number)| Ok((page_of(runs[run], number), run)));
-    let mut pages = Fetches::new(tenant, plan)?;
+    reads.replan(forecast(runs).into_iter().map(|(run, number)| page_of(runs[run], number)).chain(later))?;
     let mut heads = Vec::with_capacity(runs.len());
     let mut least = BinaryHeap::with_capacity(runs.len());
     for (at, run) in runs.iter().enumerate() {
-        let mut head = Head { run, at, page: None, slot: 0, pages_read: 0 };
-        head.find_tuple(&mut pages)?;
+        let mut head = Head { run, page: None, slot: 0, pages_read: 0 };
+        head.find_tuple(reads)?;
         least.extend(head.tuple().map(|tuple| Reverse((key(tuple), at))));
         heads.push(head);
     }
@@ -108,7 +111,7 @@ pub fn merge<K: Copy + Ord>(
         let head = &mut heads[at];
         consume(head.tuple().expect("a run that has ended is not in the heap"))?;
         head.slot += 1;
-        head.find_tuple(&mut pages)?;
+        head.find_tuple(reads)?;
         least.extend(head.tuple().map(|tuple| Reverse((key(tuple), at))));
     }
     Ok(())
@@ -134,8 +137,6 @@ fn page_of<K>(run: &Run<K>, number: u64) -> HintedPage {
 /// Where a merge is in a run.
 struct Head<'r, K> {
     run: &'r Run<K>,
-    /// The number of the run.
-    at: usize,
     page: Option<HeapPage<OwnedReadGuard>>,
     slot: u16,
     pages_read: u64,
@@ -149,7 +150,7 @@ impl<K> Head<'_, K> {
 
     /// Goes on to the next page of the run behind the last tuple of this one.
     #[track_caller]
-    fn find_tuple(&mut self, pages: &mut Fetches<usize, impl Plan<usize>>) -> Result<()> {
+    fn find_tuple(&mut self, reads: &mut Hints) -> Result<()> {
         if self.tuple().is_some() {
             return Ok(());
         }
@@ -158,8 +159,8 @@ impl<K> Head<'_, K> {
             return Ok(());
         }
         let number = self.pages_read;
-        let next = pages.next()?.filter(|(at, guard)| *at == self.at && guard.page().number() == number);
-        let (_, guard) = next.ok_or_else(|| Error::Format {
+        let next = reads.next()?.filter(|guard| page_of(self.run, number) == guard.page().into());
+        let guard = next.ok_or_else(|| Error::Format {
             file: self.run.heap.file().name().to_owned(),
             page: number,
             expected: "a page of a sorted run, as it was written".to_owned(),

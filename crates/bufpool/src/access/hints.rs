@@ -85,11 +85,12 @@ impl From<Page<'_>> for HintedPage {
 /// in preference to others of the tenant. Only the page handed out is held: fetched pages are unpinned, and
 /// one that has left before it is read is read again.
 ///
-/// The handle does not own the scan. The engine may leave pages out with [`skip`](Self::skip), and drop the
-/// handle at any time: that withdraws what is not reached. It may also read all pages by other calls of the
-/// same tenant: until the first call of `next` or `next_async`, each access is matched with the next hint of
-/// the list or one shortly after it. From that call on, only these calls and `skip` move the reader: they
-/// return each page that is not skipped, and other accesses move nothing.
+/// The handle does not own the scan. The engine may leave pages out with [`skip`](Self::skip), plan the rest
+/// anew with [`replan`](Self::replan), and drop the handle at any time: that withdraws what is not reached.
+/// It may also read all pages by other calls of the same tenant: until the first call of `next` or
+/// `next_async`, each access is matched with the next hint of the list or one shortly after it. From that
+/// call on, only these calls and `skip` move the reader: they return each page that
+/// is not skipped, and other accesses move nothing.
 ///
 /// # Limits
 ///
@@ -114,7 +115,7 @@ pub struct Hints<I = Box<dyn Iterator<Item = HintedPage> + Send>> {
     untold: u64,
     /// The list in the directory; none if hints are off.
     list: Option<Disclosed>,
-    /// Counts of earlier lists of this handle, which ended because the tenant left the commons.
+    /// Counts of earlier lists of this handle, which ended by a new plan, or as the tenant left the commons.
     ended: HintCounts,
     /// How far the pool looks ahead, when it said so last.
     depth: u32,
@@ -404,6 +405,41 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
     pub fn extend(&mut self, pages: impl IntoIterator<Item = HintedPage>) {
         self.cursor.yielded.extend(pages);
         self.pump();
+    }
+
+    /// Puts `pages` in the place of all that the reader has not reached, what the iterator has not yielded
+    /// included: for engines that find out in which order they need pages, or that they need others. Pages
+    /// that came in for the list, or were created while it named them, and that are named again are kept
+    /// until they are read, and are the first to go when the list names them no further. All of `pages` is
+    /// taken into the handle's memory at once. Counts and position go on.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tenant::hint`](crate::Tenant::hint). The list is as it was then.
+    ///
+    /// # Panics
+    ///
+    /// With the panic of `pages`. The list is as it was then.
+    pub fn replan(&mut self, pages: impl IntoIterator<Item = HintedPage>) -> Result<()> {
+        let pages = pages.into_iter().collect();
+        self.tell(false);
+        let before = self.list;
+        {
+            let mut policy = self.tenant.lock_policy(HINT)?;
+            self.list = self.open_list(&mut policy);
+            self.pages = None;
+            self.cursor.yielded = pages;
+            self.cursor.disclosed = 0;
+            if let Some(list) = self.list {
+                self.cursor.disclose(&mut policy, list);
+            }
+            // The pages that both lists name go over to the new one when the other is closed.
+            if let Some(before) = before {
+                self.ended.add(&policy.close_hints(before.id, before.context, self.depth_max));
+            }
+        }
+        self.pump();
+        Ok(())
     }
 
     /// Leaves out the next `pages` of the list, or all if there are fewer: the rest of a LIMIT, entries of an

@@ -131,6 +131,13 @@ pub enum Operation {
         #[arbitrary(with = count)]
         count: u64,
     },
+    /// What is left of the list comes in the other direction, and other pages after it.
+    ReplanHints {
+        #[arbitrary(with = number)]
+        first: u64,
+        #[arbitrary(with = count)]
+        count: u64,
+    },
     DropHints,
     /// A page is pinned, read, written and released.
     Pin {

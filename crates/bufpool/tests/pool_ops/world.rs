@@ -322,6 +322,16 @@ impl World {
                     hinted.numbers.drain(..(count as usize).min(hinted.numbers.len()));
                 }
             }
+            Operation::ReplanHints { first, count } => {
+                if let Some(hinted) = &mut self.hints {
+                    hinted.numbers = hinted.numbers.drain(..).rev().chain(first..first + count).collect();
+                    let pages = hinted.numbers.iter().map(|number| file.page(*number).into());
+                    match hinted.hints.replan(pages) {
+                        Err(error) if error.kind() == ErrorKind::TenantClosed => self.hints = None,
+                        planned => planned.unwrap(),
+                    }
+                }
+            }
             Operation::DropHints => self.hints = None,
             Operation::Pin { tenant, number } if in_range(number) && !self.keeps(number..=number) => {
                 let tenant = self.tenants[tenant].clone();

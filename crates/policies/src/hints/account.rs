@@ -196,22 +196,25 @@ impl AccountHints {
         self.lists.iter().filter(|list| list.tenant == tenant).map(|list| list.serial).collect()
     }
 
-    /// Withdraws what is left of a list. `unread` is told of the frames of pages that came in for it and
-    /// nobody has read, unless another list names them. Returns what became of its hints.
+    /// Withdraws what is left of a list. Pages that came in for it go over to another list that names them.
+    /// `unread` is told of the frames of the others that nobody has read. Returns what became of its hints.
     pub fn close(&mut self, serial: u64, mut unread: impl FnMut(u32)) -> Option<HintCounts> {
         let at = self.find(serial)?;
         let list = self.lists.swap_remove(at);
         let mut counts = list.counts;
         let mut gone = Vec::new();
         for (page, block) in &mut self.blocks {
-            let is_named = self.lists.iter().any(|list| list.list.next_use(*page).is_some());
+            let heir = self.lists.iter_mut().find(|list| list.list.next_use(*page).is_some());
+            let is_named = heir.is_some();
             if block.came_for == Some(serial) {
-                block.came_for = None;
-                if let Place::Ahead(frame) = block.place
-                    && !is_named
-                {
-                    counts.wasted += 1;
-                    unread(frame);
+                block.came_for = heir.as_ref().map(|heir| heir.serial);
+                match (block.place, heir) {
+                    (Place::Ahead(frame), None) => {
+                        counts.wasted += 1;
+                        unread(frame);
+                    }
+                    (place, Some(heir)) if place.is_ahead_in_flight() => heir.begun(*page),
+                    _ => {}
                 }
             }
             if !is_named && block.came_for.is_none() {

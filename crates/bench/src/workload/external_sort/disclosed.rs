@@ -1,11 +1,10 @@
-//! The external sort that discloses its reads: those of the input and, for each merge, those of the pages of
-//! all runs, in the order in which the merge needs them.
+//! The external sort that discloses its reads. As far as is known while runs are written, they are read in
+//! the order of their writing. A merge needs their pages in an order that is known when it begins.
 
-use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::Result;
-use bufpool::Tenant;
+use bufpool::{HintedPage, Hints, Tenant};
 use bufpool_examples::heap::HeapFile;
 use bufpool_examples::operators::Fetches;
 use bufpool_examples::operators::merge::{Run, merge};
@@ -17,34 +16,44 @@ use crate::workload::wisconsin::{Tuple, unique1, unique2};
 
 /// Sorts `input` and consumes the result.
 pub(super) fn sort(session: &Session<'_>, tenant: &Tenant, input: &HeapFile) -> Result<Answer> {
-    let mut runs = make_runs(session, tenant, input)?;
-    let mut waiting: VecDeque<usize> = (0..runs.len()).collect();
-    while waiting.len() > FAN_IN {
-        let merged: Vec<&Run<u64>> = waiting.drain(..FAN_IN).map(|run| &runs[run]).collect();
+    let (mut runs, mut reads) = make_runs(session, tenant, input)?;
+    let mut merged = 0;
+    while runs.len() - merged > FAN_IN {
         let output = session.database.create_heap(session.pool, &format!("run-{}.heap", runs.len()))?;
+        let (taken, waiting) = runs[merged..].split_at(FAN_IN);
+        let taken: Vec<&Run<u64>> = taken.iter().collect();
+        let pages = taken.iter().map(|run| run.heap().pages()).sum();
+        let waiting = waiting.iter().flat_map(|run| first_pages(run.heap(), run.heap().pages()));
+        let later: Vec<HintedPage> = waiting.chain(first_pages(&output, pages)).collect();
         let run = Run::write(output, tenant, |writer| {
-            merge(tenant, &merged, unique1, |tuple| writer.push(unique1(tuple), tuple))
+            merge(&mut reads, &taken, later, unique1, |tuple| writer.push(unique1(tuple), tuple))
         })?;
-        waiting.push_back(runs.len());
+        merged += FAN_IN;
         runs.push(run);
     }
     let mut answer = Answer::default();
     let mut position = 0;
-    let last: Vec<&Run<u64>> = waiting.iter().map(|&run| &runs[run]).collect();
-    merge(tenant, &last, unique1, |tuple| {
+    let last: Vec<&Run<u64>> = runs[merged..].iter().collect();
+    merge(&mut reads, &last, [], unique1, |tuple| {
         answer.add(position, unique2(tuple));
         position += 1;
         Ok(())
     })?;
+    drop(reads);
     for run in runs {
         run.into_heap().into_file().remove()?;
     }
     Ok(answer)
 }
 
-/// Cuts the input into sorted runs.
-fn make_runs(session: &Session<'_>, tenant: &Tenant, input: &HeapFile) -> Result<Vec<Run<u64>>> {
-    let runs = Mutex::new(Vec::new());
+/// The first pages of a run, which may not be written yet.
+fn first_pages(run: &HeapFile, pages: u64) -> impl Iterator<Item = HintedPage> {
+    (0..pages).map(|number| run.file().page(number).into())
+}
+
+/// Cuts the input into sorted runs. Returns them with a list of their pages.
+fn make_runs(session: &Session<'_>, tenant: &Tenant, input: &HeapFile) -> Result<(Vec<Run<u64>>, Hints)> {
+    let (runs, reads) = (Mutex::new(Vec::new()), Mutex::new(tenant.hint([])?));
     session.share(RUNS, |item, _| {
         let numbers = input.pages() * item / RUNS..input.pages() * (item + 1) / RUNS;
         let mut tuples: Vec<Tuple> =
@@ -57,6 +66,8 @@ fn make_runs(session: &Session<'_>, tenant: &Tenant, input: &HeapFile) -> Result
         }
         tuples.sort_unstable_by_key(|tuple| unique1(tuple));
         let heap = session.database.create_heap(session.pool, &format!("run-{item}.heap"))?;
+        let pages = first_pages(&heap, tuples.len().div_ceil(heap.tuples_per_page()) as u64);
+        reads.lock().unwrap_or_else(PoisonError::into_inner).extend(pages);
         let run = Run::write(heap, tenant, |writer| {
             tuples.iter().try_for_each(|tuple| writer.push(unique1(tuple), tuple))
         })?;
@@ -65,5 +76,6 @@ fn make_runs(session: &Session<'_>, tenant: &Tenant, input: &HeapFile) -> Result
     })?;
     let mut runs = runs.into_inner().unwrap_or_else(PoisonError::into_inner);
     runs.sort_by_key(|(item, _)| *item);
-    Ok(runs.into_iter().map(|(_, run)| run).collect())
+    let runs = runs.into_iter().map(|(_, run)| run).collect();
+    Ok((runs, reads.into_inner().unwrap_or_else(PoisonError::into_inner)))
 }
