@@ -784,3 +784,24 @@ fn a_tenant_with_a_list_does_not_join_the_commons() {
     driver.directory.join_commons(other, manager).unwrap();
     driver.directory.check_invariants();
 }
+
+/// Tenants of the commons have an account together. What a list would have brought in is asked for its own
+/// tenant, whose frames the pages take.
+#[test]
+fn a_tenant_is_not_asked_to_fetch_for_the_lists_of_another() {
+    let manager = || ManagerKind::Auto.build(64, 1, DEFAULT_TENANT);
+    let mut driver = Driver::new(64, true);
+    let how = HintOptions { policy: HintPolicy::Aggressive { batch: 8 }, ..ALL };
+    let tenants = [0, 100].map(|first| {
+        let tenant = driver.directory.open_tenant(0, 64).unwrap();
+        driver.directory.join_commons(tenant, manager).unwrap();
+        let list = driver.directory.open_hints(tenant, how).unwrap();
+        (0..3).for_each(|read| assert!(driver.disclose(list, PageId(first + 2 * read)).is_some()));
+        tenant
+    });
+    for (tenant, first) in tenants.into_iter().zip([0, 100]) {
+        let wanted: Vec<u64> = driver.prefetch(tenant, 64).into_iter().map(|(page, _)| page.0).collect();
+        assert_eq!(wanted, [first, first + 2, first + 4]);
+    }
+    driver.directory.check_invariants();
+}

@@ -396,3 +396,26 @@ fn the_shadow_ledger_is_plain_lru_without_the_vindicated() {
     }
     assert!(vindications > 1000, "the runs must vindicate: {vindications}");
 }
+
+/// A tenant that leaves the commons does not answer for what the commons' manager did, whose claims on its
+/// blocks it takes along. Nearly all of them turn out wrong here.
+#[test]
+fn a_tenant_that_leaves_the_commons_does_not_answer_for_its_manager() {
+    let options = DirectoryOptions {
+        frames: 400,
+        allocation: Allocation::LruSp,
+        revocation: true,
+        shared_pages: false,
+    };
+    let mut pool = Pool { directory: Directory::new(options).unwrap(), frame_of: HashMap::new() };
+    let tenant = pool.directory.open_tenant(0, 400).unwrap();
+    manage(&mut pool, u64::from(tenant.0), COMMONS, 1);
+    (0..700).for_each(|page| _ = pool.access(u64::from(tenant.0), page));
+    assert!(pool.directory.stats().outstanding > 128, "{:?}", pool.directory.stats());
+    pool.directory.set_floor(tenant, 1).unwrap();
+    let gone: Vec<u64> = (0..700).filter(|page| !pool.frame_of.contains_key(page)).collect();
+    gone.into_iter().rev().for_each(|page| _ = pool.access(u64::from(tenant.0), page));
+    assert!(pool.directory.stats().mistakes > 128, "{:?}", pool.directory.stats());
+    assert!(!pool.directory.is_revoked(tenant));
+    pool.directory.check_invariants();
+}

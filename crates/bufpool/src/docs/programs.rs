@@ -150,7 +150,7 @@
 //! | `setmod p` | 1 | a wish: *p* counts as modified |
 //! | `remember g, p` | 1 | *p* is the youngest ghost of *g*, and of no other list; if the list is full, the oldest goes |
 //! | `recall d, g, p` | 1 | whether *p* was a ghost of *g*, which it is no more |
-//! | `trim g, a` `ghosts d, g` | 1 | forgets the oldest until there are *a* at most; how many there are |
+//! | `trim g, a` `ghosts d, g` | 1 | forgets the oldest until there are *a* at most, 64 at a time; how many there are |
 //! | `request d, a` | 1 | privileged: how many of *a* frames the tenant may take below its cap |
 //! | `release p` | 1 | privileged, a wish: *p* leaves, if it is modified once it is written |
 //!

@@ -9,7 +9,8 @@
 //! Paper: Patterson, Gibson, Ginting, Stodolsky, Zelenka, "Informed Prefetching and Caching", SOSP '95.
 //!
 //! Cost: O(1) an unhinted access, and a step for each segment of the [curve](HitCurve) above the page; a
-//! candidate O(lists log hints), and a step for each frame that may not be taken.
+//! candidate O(lists log hints), and a step for each frame that may not be taken. A question that finds `n`
+//! frames busy one after the other takes about n²/2 such steps.
 
 use super::allocate::{Allocate, Arrival};
 use super::ledger::{Eligible, Ledger};

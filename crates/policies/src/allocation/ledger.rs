@@ -47,7 +47,7 @@ pub(crate) struct Eligible {
     only_own: bool,
     /// If so, the first of these that was not passed over.
     own_next: u32,
-    /// Frames that were passed over, for an allocation that does not go by the ledger's order.
+    /// Frames that were passed over, in rising order; for an allocation that does not go by the ledger's.
     refused: Vec<u32>,
     /// The frame passed over last, for an allocation that goes by an order of its own.
     last_passed: u32,
@@ -56,7 +56,9 @@ pub(crate) struct Eligible {
 impl Eligible {
     /// The frame is not eligible any more.
     pub fn refuse(&mut self, frame: u32) {
-        self.refused.push(frame);
+        if let Err(at) = self.refused.binary_search(&frame) {
+            self.refused.insert(at, frame);
+        }
     }
 
     /// The account that asks.
@@ -239,14 +241,13 @@ impl Ledger {
         turns
     }
 
-    /// Whether the question may take `frame`, for an allocation that does not go by the ledger's order. Takes
-    /// a step for each frame refused so far.
+    /// Whether the question may take `frame`, for an allocation that does not go by the ledger's order.
     pub fn is_eligible(&self, eligible: &Eligible, frame: u32) -> bool {
         let owner = self.account(self.frames[frame].owner);
         let is_open = owner == eligible.account
             || !eligible.only_own
                 && (self.floors_frames == 0 || self.accounts[owner.index()].is_above_floor());
-        is_open && !eligible.refused.contains(&frame)
+        is_open && eligible.refused.binary_search(&frame).is_err()
     }
 
     /// The eligible frame of least stamp, or [`NIL`].

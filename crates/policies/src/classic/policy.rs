@@ -75,7 +75,7 @@ pub(super) fn grow<T: Clone + Default>(array: &mut Vec<T>, frame: FrameId) {
     }
 }
 
-/// `percent` of `capacity`, rounded down.
+/// `percent` of `capacity`, rounded down; `u32::MAX` if it is more.
 pub(super) fn percent_of(percent: u32, capacity: u32) -> u32 {
-    (u64::from(percent) * u64::from(capacity) / 100) as u32
+    u32::try_from(u64::from(percent) * u64::from(capacity) / 100).unwrap_or(u32::MAX)
 }

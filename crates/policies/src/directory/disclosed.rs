@@ -241,9 +241,9 @@ impl Directory {
         hints.as_ref().is_some_and(|hints| hints.discloses(tenant, page))
     }
 
-    /// Appends the pages that the lists of the tenant's account would have brought in now, those of each list
-    /// in its order, at most [`WANTS_MAX`] in all, for `frames_left` frames; none while the
-    /// account's manager is revoked. `present` tells whether a page is in memory or on its way.
+    /// Appends the pages that the tenant's lists would have brought in now, those of each list in its order,
+    /// at most [`WANTS_MAX`] in all, for `frames_left` frames; none while its account's manager is revoked.
+    /// `present` tells whether a page is in memory or on its way.
     pub fn hint_wants(
         &mut self,
         tenant: TenantId,
@@ -263,7 +263,7 @@ impl Directory {
             let harmless = others + if is_at_cap { 0 } else { free };
             let pages = frames_left.min(WANTS_MAX as u32);
             let first = out.len();
-            hints.wants(Room { pages, harmless }, present, out);
+            hints.wants(tenant, Room { pages, harmless }, present, out);
             self.drop_what_does_not_pay(tenant, first, out);
         }
     }

@@ -122,6 +122,7 @@ impl Directory {
             return Ok(());
         }
         let account = self.leave_commons(tenant);
+        self.ledger.accounts[account.index()].is_granted = false;
         self.ledger.set_floor(account, floor_frames);
         self.level_one.share_changed(&mut self.ledger, account);
         Ok(())
@@ -140,9 +141,10 @@ impl Directory {
         let (floor_frames, before) = (account.floor_frames, account.cap_frames);
         self.check_limits(floor_frames, floor_frames, cap_frames)?;
         if cap_frames != before {
-            let account = self.leave_commons(tenant);
-            self.ledger.accounts[account.index()].cap_frames = cap_frames;
-            self.level_one.share_changed(&mut self.ledger, account);
+            let id = self.leave_commons(tenant);
+            let account = &mut self.ledger.accounts[id.index()];
+            (account.cap_frames, account.is_granted) = (cap_frames, false);
+            self.level_one.share_changed(&mut self.ledger, id);
         }
         Ok(())
     }
@@ -390,8 +392,9 @@ impl Directory {
         }
     }
 
-    /// A tenant of the commons gets an account of its own, and takes its blocks along: their order, and the
-    /// claims on them, are those that they had. Returns the tenant's account.
+    /// A tenant of the commons gets an account of its own, without a manager, and takes its blocks along:
+    /// their order, and the claims on them, are those that they had. It does not answer for the claims, which
+    /// the commons' manager made. Returns the tenant's account.
     fn leave_commons(&mut self, tenant: TenantId) -> AccountId {
         let commons = self.ledger.account(tenant);
         if self.commons != Some(commons) {
@@ -413,6 +416,7 @@ impl Directory {
         self.ledger.tenants[tenant.index()].account = own;
         self.ledger.ledger_changed(commons);
         self.ledger.ledger_changed(own);
+        self.level_one.manager_changed(&mut self.ledger, own, false);
         own
     }
 

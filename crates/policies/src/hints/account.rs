@@ -152,7 +152,9 @@ impl AccountHints {
         let list = &mut self.lists[at];
         let position = list.list.position();
         if let Some(page) = list.list.page_at(position) {
-            list.awaited.truncate(AWAITED_MAX - 1);
+            if list.awaited.len() == AWAITED_MAX {
+                list.awaited.remove(0);
+            }
             list.awaited.push(page);
             self.consumed_to(serial, position + 1, now);
         }
@@ -578,12 +580,18 @@ impl AccountHints {
         is_trusted && self.blocks() >= owned
     }
 
-    /// Appends the pages to bring in now, those of each list in its order.
+    /// Appends the pages that the tenant's lists would have brought in now, those of each list in its order.
     ///
     /// `present` tells whether a page that is no block of the account is in memory all the same.
-    pub fn wants(&mut self, room: Room, present: &mut dyn FnMut(PageId) -> bool, out: &mut Vec<Want>) {
+    pub fn wants(
+        &mut self,
+        tenant: TenantId,
+        room: Room,
+        present: &mut dyn FnMut(PageId) -> bool,
+        out: &mut Vec<Want>,
+    ) {
         let mut room = Room { harmless: room.harmless + self.spent_len, ..room };
-        for list in &mut self.lists {
+        for list in self.lists.iter_mut().filter(|list| list.tenant == tenant) {
             if list.policy.prefetches() && !list.has_strayed {
                 let first = out.len();
                 list.wants(|page| self.blocks.contains_key(&page), &mut room, present, out);

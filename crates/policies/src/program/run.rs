@@ -32,6 +32,9 @@ use crate::{
     random::SplitMix64,
 };
 
+/// Ghosts that one instruction forgets at most, so that each takes a bounded time.
+const FORGOTTEN_MAX: usize = 64;
+
 /// Everything that a program keeps between events.
 pub(super) struct Machine {
     /// Slots of the program.
@@ -581,7 +584,10 @@ impl Machine {
 
     #[inline(never)]
     fn forget(&mut self, list: usize, ghosts_max: i64) {
-        while i64::from(self.ghosts.len(list)) > ghosts_max.max(0) {
+        for _ in 0..FORGOTTEN_MAX {
+            if i64::from(self.ghosts.len(list)) <= ghosts_max.max(0) {
+                break;
+            }
             self.ghosts.pop_oldest(list);
         }
     }

@@ -239,6 +239,25 @@ fn wishes_and_ghosts_are_bounded() {
     assert_eq!(machine.int_slot(a), 2);
 }
 
+/// However many there are: an instruction takes a bounded time.
+#[test]
+fn an_instruction_forgets_64_ghosts_at_most() {
+    let remember =
+        "peekh v, q\n L: isnil t, v ; jnz t, end\n remember g, v ; next v, v ; jmp L\n end: ldc x, 10\n";
+    for (trims, left) in [(0, 100), (1, 36), (2, 10)] {
+        let body = format!("{remember} {} ghosts a, g", "trim g, x ; ".repeat(trims));
+        let program = Program::parse(&with_body("", &body)).unwrap();
+        let mut machine = Machine::new(program.code(), program.locals_max(), 200, SplitMix64::new(1));
+        for frame in 0..100 {
+            machine.pages.enter(FrameId(frame), PageId(u64::from(frame)));
+            machine.pages.push_tail(0, frame);
+        }
+        run(&program, &mut machine, 4096, None).answer.unwrap();
+        let a = program.code().slots.iter().position(|slot| slot.name == "a").unwrap();
+        assert_eq!(machine.int_slot(a), left, "{trims} trims");
+    }
+}
+
 #[test]
 fn a_run_that_takes_too_long_stops_at_a_loop_a_call_or_a_find() {
     let own = "event own { ret }";

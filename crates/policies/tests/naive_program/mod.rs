@@ -248,9 +248,8 @@ impl Naive {
             ["trim", list, length] => {
                 let length = self.int(locals, length).max(0) as usize;
                 let ghosts = self.ghosts.get_mut(list).unwrap();
-                while ghosts.len() > length {
-                    ghosts.pop_front();
-                }
+                let excess = ghosts.len().saturating_sub(length);
+                ghosts.drain(..excess.min(64));
             }
             [op @ ("peekh" | "peekt" | "deqh" | "deqt"), to, queue] => {
                 let queue = &self.queues[queue];

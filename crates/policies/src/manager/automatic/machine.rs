@@ -30,7 +30,8 @@ const CLASSES_MIN: u32 = 256;
 /// What is used several times at once would else be of the kind of what is used all the time, as for LRU-K
 /// (O'Neil, O'Neil, Weikum, SIGMOD '93), which has the same period for correlated references.
 const REPEATS_PER_TURNOVER: u32 = 32;
-/// Turnovers for which a stream that keeps being wrong is treated as under LRU: as for a tenant in LRU-SP.
+/// Turnovers for which a stream that keeps being wrong is treated as under LRU: as for a tenant in LRU-SP. At
+/// most half of what the clock can tell.
 const REVOKED_TURNOVERS: u32 = 16;
 
 /// What decides for a tenant that holds about as many pages as it is made for. Inside, frames have the
@@ -71,6 +72,7 @@ impl Machine {
             Strategy::Auto => Expert::Lru,
         };
         let turnover = made_for.saturating_mul(tuning.time_per_miss);
+        let revoked_time = turnover.saturating_mul(REVOKED_TURNOVERS).min(1 << 31);
         let classes_max = (made_for / FRAMES_PER_CLASS).max(CLASSES_MIN) as usize;
         let classes = Classes::new(turnover as f32, rates.learned_max() as f32, classes_max, tuning);
         Self {
@@ -84,7 +86,7 @@ impl Machine {
             // While every page is sampled, the shadows keep the orders.
             held: Held::new(!rates.are_complete(), seed),
             departed: DepartedPages::new(made_for),
-            streams: Streams::new(classes, turnover.saturating_mul(REVOKED_TURNOVERS), made_for, tuning),
+            streams: Streams::new(classes, revoked_time, made_for, tuning),
             miniatures: Miniatures::new(rates, made_for, first, tuning),
             is_undecided: true,
         }
@@ -277,7 +279,7 @@ impl Manager for Machine {
         let stream = self.streams.find(block.context, block.file, now);
         let departed = self.departed.take(block.page).filter(|_| !block.created);
         let kind = self.kind_of(stream, departed, block.created, now);
-        let twice = departed.is_some_and(|left| self.miniatures.arc.remembers(left.twice, left.time));
+        let twice = departed.is_some_and(|left| self.miniatures.arc.remembers(left.twice, left.time, now));
         let frame = self.numbers.add(block.frame.0, self.held.own());
         let is_sampled = self.rates().samples(block.page);
         let sample = if is_sampled { self.learn_of_new(block, frame, stream, kind) } else { UNSAMPLED };
@@ -395,7 +397,7 @@ impl Manager for Machine {
             // not the stream's mistake. While every page is sampled it counts all the same: otherwise a
             // stream for which LRU is best would follow values again and again, whenever they are barely
             // ahead.
-            let is_by_value = self.miniatures.shares.leads_since(Expert::Value, departed.time);
+            let is_by_value = self.miniatures.shares.leads_since(Expert::Value, departed.time, self.now);
             self.streams.mistaken(departed.stream, is_by_value || self.rates().are_complete());
         }
     }

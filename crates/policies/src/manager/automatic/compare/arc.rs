@@ -53,10 +53,11 @@ impl Arc {
         self.target / capacity as f32
     }
 
-    /// Whether ARC would remember a page, resident or as a ghost, that was used last at `last`, once or
-    /// `twice`. It would if that was after the last use of the page dropped last.
-    pub fn remembers(&self, twice: bool, last: u32) -> bool {
-        self.dropped[usize::from(twice)].is_none_or(|dropped| last.wrapping_sub(dropped) as i32 > 0)
+    /// Whether ARC would remember a page at `now`, resident or as a ghost, that was used last at `last`, once
+    /// or `twice`. It would if that was after the last use of the page dropped last.
+    pub fn remembers(&self, twice: bool, last: u32, now: u32) -> bool {
+        let age = now.wrapping_sub(last);
+        self.dropped[usize::from(twice)].is_none_or(|dropped| age < now.wrapping_sub(dropped))
     }
 
     fn resident(&self) -> u32 {

@@ -152,9 +152,9 @@ impl Shares {
         self.largest
     }
 
-    /// Whether `expert` has the largest share, and had it at `time`.
-    pub fn leads_since(&self, expert: Expert, time: u32) -> bool {
-        self.largest == expert && time.wrapping_sub(self.largest_since) as i32 >= 0
+    /// Whether `expert` has the largest share now, and had it at `time`.
+    pub fn leads_since(&self, expert: Expert, time: u32, now: u32) -> bool {
+        self.largest == expert && now.wrapping_sub(time) <= now.wrapping_sub(self.largest_since)
     }
 }
 
@@ -235,6 +235,22 @@ mod tests {
         let turn = ((REGRET_MAX - Tuning::default().prior_regret) * DISTANCE) as u32;
         assert_eq!(use_pages(&[Expert::Lru, Expert::Arc], turn - 5), Expert::Value);
         assert_eq!(use_pages(&[Expert::Lru, Expert::Arc], 10), Expert::Lru);
+    }
+
+    /// Times are taken modulo 2^32.
+    #[test]
+    fn an_expert_leads_for_longer_than_half_a_clock() {
+        let mut shares = Shares::new(Expert::Lru, &Tuning::default());
+        let since = u32::MAX - 10;
+        (0..500).for_each(|_| shares.score(set(&[Expert::Value]), 1000));
+        shares.divide([1000.0; 3], since);
+        for later in [20, 1 << 30, (1 << 31) + 5, u32::MAX - 50] {
+            let now = since.wrapping_add(later);
+            assert!(shares.leads_since(Expert::Value, now.wrapping_sub(15), now), "{later}");
+            assert!(shares.leads_since(Expert::Value, since, now), "{later}");
+            assert!(!shares.leads_since(Expert::Value, since - 1, now), "{later}");
+            assert!(!shares.leads_since(Expert::Lru, now, now), "{later}");
+        }
     }
 
     #[test]

@@ -65,8 +65,8 @@ pub(crate) struct Stream {
     pub wrong: u16,
     /// Hits that LRU would not have had, as the sample tells, less the mistakes that they made up for.
     gains: u32,
-    /// Until when its classes have no say, if they have none.
-    revoked_until: Option<u32>,
+    /// Since when its classes have no say, if they have none.
+    revoked_at: Option<u32>,
     pub label: detect::Class,
     classes: [ClassId; KINDS],
     turns: Turns,
@@ -90,7 +90,7 @@ impl Stream {
             overrules: 0,
             wrong: 0,
             gains: 0,
-            revoked_until: None,
+            revoked_at: None,
             label: detect::Class::Other,
             classes: [NONE; KINDS],
             turns: Turns::new(now),
@@ -109,7 +109,7 @@ impl Stream {
     }
 
     pub fn is_revoked(&self) -> bool {
-        self.revoked_until.is_some()
+        self.revoked_at.is_some()
     }
 
     /// Accesses since its label changed last.
@@ -369,10 +369,10 @@ impl Streams {
     pub fn missed(&mut self, stream: u16, now: u32) {
         let stream = &mut self.streams[usize::from(stream)];
         stream.misses += 1;
-        if let Some(until) = stream.revoked_until
-            && until.wrapping_sub(now) as i32 <= 0
+        if let Some(since) = stream.revoked_at
+            && now.wrapping_sub(since) >= self.revoked_time
         {
-            stream.revoked_until = None;
+            stream.revoked_at = None;
             stream.set_values(&mut self.classes);
         }
     }
@@ -392,7 +392,7 @@ impl Streams {
             (stream.overrules, stream.wrong) = (OVERRULES / 2, stream.wrong / 2);
         } else {
             (stream.overrules, stream.wrong) = (0, 0);
-            stream.revoked_until = Some(now.wrapping_add(self.revoked_time));
+            stream.revoked_at = Some(now);
             stream.set_values(&mut self.classes);
         }
     }
@@ -545,16 +545,16 @@ mod tests {
     /// It has its say again when its time is over, though nobody asks values any more.
     #[test]
     fn a_stream_has_its_say_again_with_a_miss() {
-        let mut streams = streams(100);
-        let slot = streams.find(ContextId(0), FileId(0), 0);
-        for _ in 0..OVERRULES {
+        for (misses_at, has_its_say) in [(11, false), (1009, false), (1010, true), ((1 << 31) + 2000, true)] {
+            let mut streams = streams(100);
+            let slot = streams.find(ContextId(0), FileId(0), 0);
+            for _ in 0..OVERRULES {
+                streams.overruled(slot, 10);
+                streams.mistaken(slot, true);
+            }
             streams.overruled(slot, 10);
-            streams.mistaken(slot, true);
-        }
-        streams.overruled(slot, 10);
-        for (now, is_revoked) in [(11, true), (1009, true), (1010, false)] {
-            streams.missed(slot, now);
-            assert_eq!(streams[slot].is_revoked(), is_revoked, "at {now}");
+            streams.missed(slot, misses_at);
+            assert_eq!(!streams[slot].is_revoked(), has_its_say, "at {misses_at}");
         }
     }
 }
