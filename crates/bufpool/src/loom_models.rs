@@ -17,6 +17,7 @@
 //! | a read begins without its barrier, or ends relaxed; the waiter looks relaxed, or does not wait | [`eviction_against_an_optimistic_reader`] |
 //! | a latch is taken, or let go of, relaxed; the last holder wakes nobody | [`readers_and_writers_exclude_one_another_and_all_are_woken`] |
 //! | a share is left relaxed, or without its barrier | [`a_share_that_is_left_when_its_handle_is_given_up`] |
+//! | numbers of unsynced changes are read in the other order | [`what_was_written_is_seen_until_it_is_synced`] |
 //!
 //! Not detected: an optimistic read that begins with a relaxed load of the word.
 
@@ -29,6 +30,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use crate::files::gate::Gate;
+use crate::files::unsynced::UnsyncedLsn;
 use crate::landing::Landing;
 use crate::memory::arena::{Arena, FrameMap};
 use crate::memory::frame::{Frame, WriteEnds};
@@ -902,5 +904,30 @@ fn a_share_that_is_left_when_its_handle_is_given_up() {
         assert_eq!(kept.shares.load(Ordering::Acquire), 0);
         // SAFETY: the other thread has ended.
         assert_eq!(kept.contents.with(|contents| unsafe { *contents }), 1);
+    });
+}
+
+/// A page is written and becomes clean while a sync begins. Whoever finds it clean finds what its redo needs.
+#[test]
+fn what_was_written_is_seen_until_it_is_synced() {
+    model(|| {
+        let shared = Arc::new((UnsyncedLsn::new(), AtomicU64::new(0)));
+        let writing = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                shared.0.note(5);
+                shared.1.store(1, Ordering::Release);
+            })
+        };
+        let syncing = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || shared.0.begin_sync())
+        };
+        let is_clean = shared.1.load(Ordering::Acquire) == 1;
+        let least = shared.0.least();
+        assert!(!is_clean || least == Some(5), "{least:?}");
+        writing.join().unwrap();
+        syncing.join().unwrap();
+        assert_eq!(shared.0.least(), Some(5));
     });
 }

@@ -4,9 +4,11 @@
 
 mod common;
 
+use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
-use bufpool::ErrorKind;
+use bufpool::{ErrorKind, FileOptions, PoolOptions};
 use bufpool_remote::object::object_store::local::LocalFileSystem;
 use bufpool_remote::object::object_store::memory::InMemory;
 use bufpool_remote::object::object_store::path::Path;
@@ -15,7 +17,7 @@ use bufpool_remote::object::object_store::{ObjectStore, ObjectStoreExt};
 use bufpool_remote::object::{ObjectError, ObjectOptions, ObjectSource, Worker, import};
 use common::{
     Faults, Faulty, PAGE_BYTES, PLACE, block, bytes_of, cause, create, objects, open, open_read_only, opened,
-    options, put, stamp,
+    options, put, stamp, version,
 };
 
 const PAGES: u64 = 300;
@@ -435,6 +437,54 @@ fn a_writer_that_slept_past_a_collection_cannot_commit() {
     sleeper.write_all(0..PAGES, 4);
     sleeper.file.flush().unwrap();
     open(&inner).expect_all(0..PAGES, 4);
+}
+
+/// Pages of the pool have 32 of the file, and chunks have 65. A write that waits for room has none of its
+/// pages in the commit of another flush.
+#[test]
+fn a_commit_has_whole_pages_of_the_pool() {
+    const POOL_PAGES: u64 = 64;
+    let faulty = Faulty::new(memory(), 7);
+    let store: Arc<dyn ObjectStore> = faulty.clone();
+    let options = ObjectOptions::new().page_bytes(512).chunk_pages(65).grace_secs(0);
+    let open_pool = || {
+        let options = PoolOptions::new().frames(128).page_bytes(32 * 512).threads_max(8);
+        options.dirty_limit_percent(100).open().unwrap()
+    };
+    let source = ObjectSource::create(Arc::clone(&store), "f", options.clone()).unwrap();
+    let pool = open_pool();
+    let file = pool.open_source(source, FileOptions::new()).unwrap();
+    file.extend(POOL_PAGES).unwrap();
+    let write_all = |pages: Range<u64>, version| {
+        for number in pages {
+            stamp(&mut pool.default_tenant().create(file.page(number)).unwrap(), number, version);
+        }
+    };
+    write_all(0..POOL_PAGES, 1);
+    file.flush().unwrap();
+    faulty.hold_chunks(true);
+    write_all(0..40, 2);
+    std::thread::scope(|scope| {
+        let flush = scope.spawn(|| file.flush());
+        std::thread::sleep(Duration::from_millis(300));
+        let other = scope.spawn(|| file.flush_page(50));
+        std::thread::sleep(Duration::from_millis(300));
+        faulty.hold_commits(true);
+        faulty.hold_chunks(false);
+        faulty.wait_for_commit();
+        faulty.let_one_commit_pass();
+        other.join().unwrap().unwrap();
+        let reader = ObjectSource::open_read_only(Arc::clone(&store), "f", options.clone()).unwrap();
+        let pool = open_pool();
+        let there = pool.open_source(reader, FileOptions::new().read_only(true)).unwrap();
+        for number in 0..POOL_PAGES {
+            let tenant = pool.default_tenant();
+            let page = tenant.read(there.page(number)).unwrap();
+            assert!([1, 2].contains(&version(&page, number)), "page {number}");
+        }
+        faulty.hold_commits(false);
+        flush.join().unwrap().unwrap();
+    });
 }
 
 /// Even without any grace.

@@ -88,13 +88,14 @@ impl File {
         // The rest of the new last page becomes zeros. That page is latched before anything changes, because
         // it may have to be read.
         let tenant = self.resizing_tenant();
-        let mut last = match self.write_page_of(&tenant, bytes) {
+        // A thread that holds a page beyond may want it, so it is given back between tries.
+        let file = &self.shared;
+        let last = || self.write_page_of(&tenant, bytes);
+        let (mut last, drained) = match Drain::of(&self.pool).drain_with(file, pages, operation, last) {
             // Another thread has made it shorter.
             Err(error) if error.kind() == ErrorKind::PageBeyondEnd => return Ok(false),
-            last => last?,
+            drained => drained?,
         };
-        let file = &self.shared;
-        let drained = Drain::of(&self.pool).drain(file, pages, operation)?;
         file.check_resizable(operation)?;
         if file.byte_length.as_ref().is_none_or(|length| length.get() <= bytes) {
             return Ok(false);

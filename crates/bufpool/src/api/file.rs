@@ -258,7 +258,8 @@ impl File {
             synced = removed.map_err(|error| file.name_error(OPERATION, error))?.sync_folder();
             Ok(())
         };
-        Checkpoint::of(&self.pool).shut(file, OPERATION, last_step)?;
+        let drained = Drain::of(&self.pool).drain(file, 0, OPERATION)?;
+        Checkpoint::of(&self.pool).shut(drained, last_step)?;
         synced.map_err(|error| {
             let message = format!("the file is removed, and may be there again after a power cut: {error}");
             file.error(ErrorKind::Io, OPERATION, message)
@@ -275,7 +276,7 @@ impl File {
     /// dirty page stays latched. Pages not written stay dirty.
     pub fn flush(&self) -> Result<()> {
         self.shared.check_open("flush file")?;
-        Checkpoint::of(&self.pool).flush_file(&self.shared)
+        Checkpoint::of(&self.pool).flush_file(&self.shared, self.shared.losses())
     }
 
     /// As [`flush`](Self::flush), without waiting: a thread of the pool flushes the file, and

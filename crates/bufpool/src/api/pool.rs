@@ -304,13 +304,16 @@ impl Pool {
         Ok(())
     }
 
-    /// A log sequence number at which the engine's redo must begin: no change that is missing in its file
-    /// may have been logged before it. None if nothing is dirty, and without a log. It covers changes that
-    /// are logged during the call, too, except if it is none: that says nothing of them, and redo begins
-    /// where the log ended before the call. Looks at every frame, under the policy lock for about a thousand
-    /// of them at a time.
+    /// A log sequence number at which the engine's redo must begin: no change that may be missing on the
+    /// device was logged before it. None if nothing is dirty or written and not synced, and without a log. It
+    /// covers changes that are logged during the call, too, except if it is none: that says nothing of them,
+    /// and redo begins where the log ended before the call. Looks at every frame, under the policy lock for
+    /// about a thousand of them at a time.
     ///
-    /// Pages that are latched exclusively count, because their record may have been appended already.
+    /// Pages that are latched exclusively count, because their record may have been appended already. Changes
+    /// that were written when pages left count until their file is synced, as by [`File::flush`],
+    /// [`File::flush_page`] of any page, or [`checkpoint`](Self::checkpoint). Those that a failed write or
+    /// sync may have lost count until the file is reopened, so an engine asks before it does that.
     pub fn min_dirty_lsn(&self) -> Option<u64> {
         self.shared.min_dirty_lsn()
     }
@@ -448,6 +451,8 @@ impl Pool {
             let message = "its source takes no writes, expected FileOptions::read_only(true)";
             return Err(Error::new(ErrorKind::ReadOnly, "open file", message).in_file(&name));
         }
+        let end = check_end(options, &capabilities, bytes, self.page_bytes() as u64);
+        end.map_err(|message| Error::new(ErrorKind::FileLength, "open file", message).in_file(&name))?;
         let mut policy = self.shared.policy.lock();
         self.shared.check_open("open file")?;
         if let Some(open) = policy.files.iter().find(|file| file.identity == identity) {
@@ -703,6 +708,23 @@ fn percent_of(frames: u32, percent: u8) -> u64 {
     u64::from(frames) * u64::from(percent) / 100
 }
 
+/// Fails if the last page of a file that is to be written lies partly beyond its end, and the file cannot
+/// grow.
+fn check_end(
+    options: &FileOptions,
+    capabilities: &Capabilities,
+    bytes: u64,
+    page_bytes: u64,
+) -> std::result::Result<(), String> {
+    let can_be_cut = options.bytes && !options.read_only;
+    if !can_be_cut || !capabilities.fixed_length || bytes.is_multiple_of(page_bytes) {
+        return Ok(());
+    }
+    Err(format!(
+        "it has {bytes} bytes and cannot grow, so its last page cannot be written; expected a multiple of the page size {page_bytes}, no FileOptions::bytes, or FileOptions::read_only(true)"
+    ))
+}
+
 fn already_open(name: &str, open_as: &str) -> Error {
     let message = format!("the same file is open in this pool as {open_as}");
     Error::new(ErrorKind::FileAlreadyOpen, "open file", message).in_file(name)
@@ -711,5 +733,21 @@ fn already_open(name: &str, open_as: &str) -> Error {
 impl fmt::Debug for Pool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Pool({} frames of {} bytes)", self.frames(), self.page_bytes())
+    }
+}
+
+#[cfg(all(test, not(bufpool_loom)))]
+mod tests {
+    use super::*;
+
+    /// A block device, whose last bytes are less than a page.
+    #[test]
+    fn a_page_that_cannot_be_written_is_refused_when_its_file_is_opened() {
+        let device = Capabilities { writable: true, fixed_length: true, ..Capabilities::default() };
+        let check = |options: FileOptions, bytes| check_end(&options, &device, bytes, 4096).is_ok();
+        assert!(!check(FileOptions::new().bytes(true), 8704));
+        assert!(check(FileOptions::new().bytes(true), 8192));
+        assert!(check(FileOptions::new().bytes(true).read_only(true), 8704));
+        assert!(check(FileOptions::new(), 8704));
     }
 }

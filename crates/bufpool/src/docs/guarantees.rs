@@ -20,6 +20,13 @@
 //!   `begun_flushes::a_failure_is_told_to_everybody_who_waits`,
 //!   `source::what_is_lost_while_a_file_is_closed_is_told`.
 //!
+//! **What a reopening drops is not acknowledged.** A call that makes durable what was dirty before
+//! [`File::reopen`] has dropped it fails with [`FilePoisoned`](crate::ErrorKind::FilePoisoned).
+//! * Ground: reopenings after a failure are counted, and the count is compared before the call succeeds. No
+//!   sync is under way while a file is reopened.
+//! * Tests: `leaving::nothing_is_acknowledged_that_a_reopening_has_dropped`,
+//!   `leaving::a_file_is_not_reopened_while_it_is_synced`.
+//!
 //! **A failed call loses nothing that was acknowledged.** If any call of the device fails, the operation
 //! succeeds all the same or returns an error, and everything acknowledged before is there.
 //! * Ground: a page becomes clean only by a write that succeeded.
@@ -141,11 +148,15 @@
 //!   `log::no_page_is_written_ahead_of_the_log_because_a_program_wishes_it`.
 //!
 //! **Redo finds every change.** [`Pool::min_dirty_lsn`] is not above the first record of a change that is not
-//! in its file.
-//! * Ground: the log's end is noted before a guard is granted, and before frames are looked at.
+//! on its device.
+//! * Ground: the log's end is noted before a guard is granted, and before frames are looked at. What is
+//!   written counts until a sync that began later has succeeded.
 //! * Tests: `log::the_rule_holds_in_deterministic_mode`,
 //!   `log::the_rule_holds_with_the_background_writer`,
 //!   `log::a_change_during_a_write_keeps_its_place_in_the_log`,
+//!   `leaving::redo_finds_what_was_written_and_not_synced`,
+//!   `leaving::redo_finds_what_a_failed_sync_has_lost`,
+//!   `src/loom_models.rs::what_was_written_is_seen_until_it_is_synced`,
 //!   `src/state/dirty.rs::what_changes_behind_the_look_is_not_logged_before_the_answer`.
 //!
 //! **A miss never waits for the log.** [`Log::advance`] is called by the background writer and by explicit
@@ -156,8 +167,10 @@
 //!
 //! **The log may wait for threads that miss pages**, for example because they hold its lock: the pool asks
 //! the log for nothing while it holds a lock that misses need.
-//! * Ground: the log is asked before the policy lock is taken.
-//! * Tests: `log::the_log_is_not_asked_under_the_policy_lock`.
+//! * Ground: the log is asked before the policy lock is taken, and before pages are held to be written.
+//! * Tests: `log::the_log_is_not_asked_under_the_policy_lock`,
+//!   `leaving::a_flush_in_place_does_not_advance_the_log_with_pages_held`,
+//!   `leaving::a_file_needs_no_log_of_another`.
 //!
 //! **A log that fails or panics leaves its pages dirty**, and is reported.
 //! * Ground: panics of call-backs are caught, and a page is written only if its number is durable afterwards.
@@ -282,7 +295,8 @@
 //! fast as they can be written, but none that a floor or a thread has a right to. They come back when the
 //! reserve has more free frames than its own number. Free ones come back at once when a miss finds no other
 //! frame. Frames of pages that cannot be written come back when the file is reopened, closed or removed, or
-//! when the pages are discarded.
+//! when the pages are discarded. Pages that wait for a log which cannot be advanced are different: a sound
+//! file's cannot be given up.
 //! * Ground: borrowed frames count to the reserve, and their number changes only under the policy lock.
 //! * Tests: `reserve::a_stream_of_dirty_victims_borrows_frames_and_gives_them_back`,
 //!   `reserve::promised_frames_are_not_borrowed`,
@@ -363,7 +377,10 @@
 //! * Ground: while it waits for a page it gives back what it holds from time to time; operations on a file
 //!   take turns.
 //! * Tests: `onlookers::what_fails_because_of_a_guard_is_not_seen`,
-//!   `onlookers::operations_on_one_file_exclude_each_other`.
+//!   `onlookers::operations_on_one_file_exclude_each_other`,
+//!   `leaving::a_cut_in_bytes_waits_for_nobody_who_waits_for_it`,
+//!   `leaving::a_closing_file_does_not_advance_the_log_with_its_pages_held`,
+//!   `leaving::closing_waits_no_longer_than_its_limit_in_all`.
 //!
 //! **Owned guards and pins keep what they need**, on whatever thread: page, file and pool, also where they
 //! are the last that is left of them.

@@ -17,6 +17,7 @@ use crate::engine::hooks::PageName;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::bytes::ByteLength;
 use crate::files::gate::Gate;
+use crate::files::unsynced::UnsyncedLsn;
 use crate::io::options::{Direct, FileLock};
 use crate::io::{FileIdentity, IoError, NameError, Source, SourceRef};
 use crate::memory::arena::FrameMap;
@@ -62,6 +63,10 @@ pub(crate) struct FileShared {
     io: OpenSource,
     /// The first failure of a write or sync.
     poison: Mutex<Option<Error>>,
+    /// How often the file was reopened after a failure, and changes may have been lost.
+    losses: AtomicU64,
+    /// From where on the log is needed for what was written and may not be on the device.
+    pub unsynced_lsn: UnsyncedLsn,
     /// Pages whose writers have panicked, and whose latches are kept.
     half_changed: Mutex<BTreeSet<u64>>,
     /// There may be such pages.
@@ -155,6 +160,8 @@ impl FileShared {
             gate: Gate::new(parts.read_only, parts.pages),
             io: OpenSource::new(&parts.io),
             poison: Mutex::new(None),
+            losses: AtomicU64::new(0),
+            unsynced_lsn: UnsyncedLsn::new(),
             unsynced: CachePadded::new(AtomicBool::new(!parts.read_only)),
             sync: Mutex::new(()),
             length: Mutex::new(()),
@@ -279,14 +286,31 @@ impl FileShared {
     }
 
     /// Makes durable what was written, if anything was since the last time.
-    pub fn sync_with(&self, operation: &'static str, sync: impl FnOnce() -> Result<()>) -> Result<()> {
+    ///
+    /// `since` is what [`losses`](Self::losses) was when the caller's operation began. If the file has been
+    /// reopened after a failure since then, changes of before may be lost, and this fails.
+    pub fn sync_with(
+        &self,
+        since: u64,
+        operation: &'static str,
+        sync: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
         let _one_at_a_time = self.sync.lock();
         // Looked at with the lock held: the sync that this call has waited for may have failed, and it was to
         // cover this caller's writes too.
         if self.is_poisoned() {
             return Err(self.poisoned_error(operation));
         }
-        if self.unsynced.swap(false, Ordering::AcqRel) { sync() } else { Ok(()) }
+        if self.losses() != since {
+            let message = "the file was reopened after a failure meanwhile; changes of before may be lost";
+            return Err(self.error(ErrorKind::FilePoisoned, operation, message));
+        }
+        // Numbers are noted after writes: one may be left of a write that an earlier sync has covered.
+        if !self.unsynced.swap(false, Ordering::AcqRel) && !self.unsynced_lsn.is_noted() {
+            return Ok(());
+        }
+        self.unsynced_lsn.begin_sync();
+        sync().inspect(|()| self.unsynced_lsn.forget_synced())
     }
 
     /// Gives the file on the device its length in bytes.
@@ -318,10 +342,29 @@ impl FileShared {
         error
     }
 
+    /// How often the file was reopened after a failure.
+    pub fn losses(&self) -> u64 {
+        self.losses.load(Ordering::Acquire)
+    }
+
+    /// No sync is under way until the value is dropped.
+    pub fn hold_syncs(&self) -> MutexGuard<'_, ()> {
+        self.sync.lock()
+    }
+
+    /// The file is what the device has, and takes writes. For a caller that [holds syncs](Self::hold_syncs),
+    /// and all pages.
     pub fn heal(&self) {
-        *self.poison.lock() = None;
+        let mut poison = self.poison.lock();
+        if poison.take().is_some() {
+            self.losses.fetch_add(1, Ordering::AcqRel);
+        }
         self.begin_epoch();
-        self.unsynced.store(true, Ordering::Release);
+        if !self.is_read_only() {
+            self.unsynced.store(true, Ordering::Release);
+        }
+        self.unsynced_lsn.begin_sync();
+        self.unsynced_lsn.forget_synced();
         self.gate.set_poisoned(false);
     }
 

@@ -116,6 +116,12 @@ impl LocalFile {
     /// Writes zeros from `from`, the end of the file, to `to`, for file systems without fallocate.
     fn append_zeros(&self, from: u64, to: u64) -> io::Result<()> {
         const ZEROS_BYTES: usize = 1 << 20;
+        // Direct I/O begins at whole granules. The block within which the file ends is there.
+        let whole = from.next_multiple_of(u64::from(self.alignment.offset_bytes)).min(to);
+        if whole > from {
+            self.set_len_bytes(whole)?;
+        }
+        let from = whole;
         let zeros = sys::Mapping::new(ZEROS_BYTES)?;
         let mut at = from;
         while at < to {

@@ -84,6 +84,9 @@ impl Departing {
         debug_assert_eq!(frame.page(), Some(PageId::in_file(file.id, number)));
         let goes_down = reason != Reason::Dropped && pool.tier.is_some();
         let demotion = if goes_down { self::demotion(pool, word.word(), &lease) } else { None };
+        if reason == Reason::Written {
+            pool.note_unsynced(file, frame);
+        }
         let was_dirty = frame.vacate(file.optimistic);
         debug_assert!(!was_dirty || reason != Reason::Clean, "a dirty page is written before it leaves");
         debug_assert!(was_dirty || reason != Reason::Written, "nobody else cleans a departing page");

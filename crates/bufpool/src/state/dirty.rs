@@ -66,7 +66,8 @@ impl PoolShared {
     ///
     /// A change that was logged before the first piece is found in whatever piece its frame is: a departing
     /// page stays in its frame until it is written. A change that is logged later may be of a page in a piece
-    /// that is done, so the result is at most where the log ended at the start.
+    /// that is done, so the result is at most where the log ended at the start. Files are looked at last:
+    /// what is written meanwhile is noted there before its frame is clean.
     fn min_rec_lsn(&self, mut between: impl FnMut(Option<u64>)) -> Option<u64> {
         let end = self.log.end();
         let mut least: Option<u64> = None;
@@ -78,7 +79,8 @@ impl PoolShared {
             }
             between(least);
         }
-        least.map(|least| least.min(end))
+        let unsynced = self.policy.lock().files.iter().filter_map(|file| file.unsynced_lsn.least()).min();
+        least.into_iter().chain(unsynced).min().map(|least| least.min(end))
     }
 
     /// Makes the log durable up to `lsn`, which may wait as long as the engine likes. For the background
@@ -89,8 +91,16 @@ impl PoolShared {
         })
     }
 
-    /// The page's contents as of `mark` are in its file. True if that makes it clean.
-    pub(crate) fn mark_clean(&self, entry: &Frame, mark: Mark) -> bool {
+    /// The page in `entry` was written to `file`, and is not synced.
+    pub(crate) fn note_unsynced(&self, file: &FileShared, entry: &Frame) {
+        if self.log.is_some() {
+            file.unsynced_lsn.note(entry.rec_lsn());
+        }
+    }
+
+    /// The contents as of `mark` of a page of `file` were written. True if that makes it clean.
+    pub(crate) fn mark_clean(&self, file: &FileShared, entry: &Frame, mark: Mark) -> bool {
+        self.note_unsynced(file, entry);
         let clean = entry.mark_written(mark);
         if clean {
             self.counters.dirty_frames.fetch_sub(1, Ordering::Relaxed);

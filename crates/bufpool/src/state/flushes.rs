@@ -31,6 +31,8 @@ struct FlushQueue {
 /// A file to be flushed. If it is dropped before its outcome is there, nobody waits for ever.
 pub(crate) struct FlushRequest {
     pub file: Arc<FileShared>,
+    /// The file's [losses](FileShared::losses) when the flush was asked for.
+    pub since: u64,
     /// Where the outcome is left; none once it is.
     landing: Option<Arc<Landing<Result<()>>>>,
 }
@@ -66,9 +68,10 @@ impl Flushes {
             queue.is_running = false;
             return None;
         };
-        let id = first.file.id;
+        let key = |request: &FlushRequest| (request.file.id, request.since);
+        let first = key(first);
         let waiting = std::mem::take(&mut queue.waiting).into_iter();
-        let (now, later) = waiting.partition(|request| request.file.id == id);
+        let (now, later) = waiting.partition(|request| key(request) == first);
         queue.waiting = later;
         Some(now)
     }
@@ -103,7 +106,7 @@ impl FlushRequest {
     /// Of this file, with the place of its outcome.
     pub fn new(file: Arc<FileShared>) -> (Self, Arc<Landing<Result<()>>>) {
         let landing = Arc::new(Landing::new());
-        (Self { file, landing: Some(Arc::clone(&landing)) }, landing)
+        (Self { since: file.losses(), file, landing: Some(Arc::clone(&landing)) }, landing)
     }
 
     /// The flush is over.

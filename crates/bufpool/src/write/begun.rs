@@ -24,7 +24,8 @@ pub(crate) fn begin(pool: &Arc<PoolShared>, file: &Arc<FileShared>) -> Arc<Landi
         _ => Some(request),
     };
     if let Some(request) = refused {
-        request.land(checked.and_then(|()| Checkpoint::of(pool).flush_file(file)));
+        let since = request.since;
+        request.land(checked.and_then(|()| Checkpoint::of(pool).flush_file(file, since)));
     }
     landing
 }
@@ -36,7 +37,8 @@ fn spawn(pool: &Arc<PoolShared>) -> Option<std::thread::JoinHandle<()>> {
         let Some(pool) = weak.upgrade() else { return };
         let flush_all = || {
             while let Some(requests) = pool.flushes.next() {
-                let outcome = Checkpoint::of(&pool).flush_file(&requests[0].file);
+                let FlushRequest { file, since, .. } = &requests[0];
+                let outcome = Checkpoint::of(&pool).flush_file(file, *since);
                 requests.into_iter().for_each(|request| request.land(duplicate(&outcome)));
             }
         };

@@ -8,6 +8,7 @@
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use bufpool_policies::{FileId, FrameId, PageId};
 
@@ -16,9 +17,11 @@ use crate::files::shared::FileShared;
 use crate::files::word::{Seized, SeizedPages};
 use crate::io::Action;
 use crate::io::run::run_pages;
+use crate::memory::frame::Frame;
 use crate::page::latch::{Patience, Refusal};
 use crate::state::departing::{Departing, Reason};
 use crate::state::shared::PoolShared;
+use crate::sync::deadline_after;
 use crate::write::borrowed::Borrowing;
 use crate::write::drain::{Drain, Drained};
 use crate::write::flush::{DirtyPage, Flush};
@@ -42,12 +45,12 @@ impl<'p> Checkpoint<'p> {
 
     /// Makes durable what is dirty now, in all files. Goes on after a failure, and returns the first.
     pub(crate) fn checkpoint(self) -> Result<()> {
-        let files = self.open_files();
-        let mut outcome = self.write_dirty(&self.dirty_pages(None), "checkpoint");
-        for file in files {
+        let files: Vec<_> = self.open_files().into_iter().map(|file| (file.losses(), file)).collect();
+        let mut outcome = self.write_dirty(&self.dirty_pages(None), self.patience(), "checkpoint");
+        for (since, file) in files {
             // A call that has closed a file meanwhile has made it durable, reported that it is not, or
             // removed it.
-            let synced = match self.sync_file(&file, "checkpoint") {
+            let synced = match self.sync_file(&file, since, "checkpoint") {
                 Err(error) if error.kind() == ErrorKind::FileClosed => Ok(()),
                 synced => synced,
             };
@@ -56,16 +59,28 @@ impl<'p> Checkpoint<'p> {
         outcome
     }
 
-    pub(crate) fn flush_file(self, file: &Arc<FileShared>) -> Result<()> {
+    /// Makes durable what is dirty now in the file. `since` is what its [losses](FileShared::losses) were
+    /// when that was asked for.
+    pub(crate) fn flush_file(self, file: &Arc<FileShared>, since: u64) -> Result<()> {
+        self.flush_patiently(file, since, self.patience())
+    }
+
+    fn flush_patiently(self, file: &Arc<FileShared>, since: u64, patience: Patience) -> Result<()> {
         const OPERATION: &str = "flush file";
-        let written = self.write_dirty(&self.dirty_pages(Some(file.id)), OPERATION);
-        written.and(self.sync_file(file, OPERATION))
+        let written = self.write_dirty(&self.dirty_pages(Some(file.id)), patience, OPERATION);
+        written.and(self.sync_file(file, since, OPERATION))
     }
 
     pub(crate) fn flush_page(self, file: &Arc<FileShared>, number: u64) -> Result<()> {
         const OPERATION: &str = "flush page";
-        self.write_dirty(&[(Arc::clone(file), number)], OPERATION)?;
-        self.sync_file(file, OPERATION)
+        let since = file.losses();
+        self.write_dirty(&[(Arc::clone(file), number)], self.patience(), OPERATION)?;
+        self.sync_file(file, since, OPERATION)
+    }
+
+    /// How long to wait for each page.
+    fn patience(self) -> Patience {
+        Patience::Limit(self.pool.latch_wait)
     }
 
     /// Pages that are dirty now, of one file or of all, by file and number. None is overlooked: a dirty page
@@ -81,8 +96,9 @@ impl<'p> Checkpoint<'p> {
         pages.into_iter().filter_map(with_file).collect()
     }
 
-    /// Writes pages sorted by file and number. Goes on after a failure, and returns the first.
-    fn write_dirty(self, pages: &[DirtyPage], operation: &'static str) -> Result<()> {
+    /// Writes pages sorted by file and number, and waits for each of them that is latched with this
+    /// `patience`. Goes on after a failure, and returns the first.
+    fn write_dirty(self, pages: &[DirtyPage], patience: Patience, operation: &'static str) -> Result<()> {
         let advanced = self.pool.advance_log(self.greatest_lsn(pages), operation);
         let mut outcome = advanced.map_err(|error| match pages {
             [(file, number)] => error.in_file(&file.name).at_page(*number),
@@ -101,7 +117,7 @@ impl<'p> Checkpoint<'p> {
         for (file, number) in rest {
             // A page that waits for a log which cannot be advanced is not worth waiting for.
             let log_fails = matches!(&outcome, Err(error) if error.kind() == ErrorKind::Log);
-            let patience = if log_fails { Patience::None } else { Patience::Limit(self.pool.latch_wait) };
+            let patience = if log_fails { Patience::None } else { patience };
             outcome = outcome.and(self.write_waiting(file, *number, patience, operation));
         }
         outcome
@@ -110,13 +126,17 @@ impl<'p> Checkpoint<'p> {
     /// How far the log has to be durable before these pages are written.
     fn greatest_lsn(self, pages: &[DirtyPage]) -> u64 {
         let lsn_in = |frame: FrameId| self.pool.frames.get(frame).page_lsn();
-        if let [(file, number)] = pages
-            && let Some(frame) = file.table.get(*number).and_then(|word| word.state().resident_frame())
-        {
-            return lsn_in(frame);
+        if let [(file, number)] = pages {
+            let frame = file.table.get(*number).and_then(|word| word.state().resident_frame());
+            return frame.map_or(0, lsn_in);
         }
+        let (Some((first, _)), Some((last, _))) = (pages.first(), pages.last()) else { return 0 };
+        let only = Some(first.id).filter(|id| *id == last.id);
         // All dirty pages count, departing ones too: they wait for the log, and this call may wait for them.
-        let dirty = self.pool.frames.iter().filter(|(_, frame)| frame.is_dirty());
+        let is_dirty = |frame: &Frame| {
+            frame.is_dirty() && only.is_none_or(|id| frame.page().is_some_and(|page| page.file() == id))
+        };
+        let dirty = self.pool.frames.iter().filter(|(_, frame)| is_dirty(frame));
         dirty.map(|(frame, _)| lsn_in(frame)).max().unwrap_or(0)
     }
 
@@ -142,6 +162,11 @@ impl<'p> Checkpoint<'p> {
                     Patience::None,
                     WrittenFrom::OwnFrame,
                 ) {
+                    // The log is not waited for with pages held.
+                    Prepared::Outgoing(outgoing) if outgoing.page_lsn > self.pool.log.durable() => {
+                        PageOut::of(self.pool).let_go(outgoing);
+                        later.push(page);
+                    }
                     Prepared::Outgoing(page) => batch.push(page),
                     Prepared::Clean => {}
                     Prepared::InFlight | Prepared::NoRoom | Prepared::Refused(_) => later.push(page),
@@ -164,6 +189,12 @@ impl<'p> Checkpoint<'p> {
         while !file.is_poisoned() {
             match PageOut::of(self.pool).take_for_write(file, number, patience, written_from) {
                 Prepared::Clean => return Ok(()),
+                Prepared::Outgoing(page) if page.page_lsn > self.pool.log.durable() => {
+                    let lsn = page.page_lsn;
+                    PageOut::of(self.pool).let_go(page);
+                    let advanced = self.pool.advance_log(lsn, operation);
+                    advanced.map_err(|error| error.in_file(&file.name).at_page(number))?;
+                }
                 Prepared::Outgoing(page) => {
                     return PageOut::of(self.pool).write_outgoing(vec![page], operation).1;
                 }
@@ -181,8 +212,8 @@ impl<'p> Checkpoint<'p> {
     }
 
     /// Makes durable what was written to the file.
-    pub(crate) fn sync_file(self, file: &Arc<FileShared>, operation: &'static str) -> Result<()> {
-        file.sync_with(operation, || {
+    pub(crate) fn sync_file(self, file: &Arc<FileShared>, since: u64, operation: &'static str) -> Result<()> {
+        file.sync_with(since, operation, || {
             let io = file.io(operation)?;
             let failed = |error| {
                 self.pool.counters.write_failures.fetch_add(1, Ordering::Relaxed);
@@ -241,18 +272,42 @@ impl<'p> Checkpoint<'p> {
         self.pool.policy.lock().directory.forget(&range_of(file, pages));
     }
 
-    /// Closes a file for good: `last_step` runs while it is drained, then its pages are dropped. If something
-    /// fails the file is as before.
+    /// Closes a drained file for good: `last_step` runs, then its pages are dropped. If that fails the file
+    /// is as before.
     pub(crate) fn shut(
         self,
-        file: &Arc<FileShared>,
-        operation: &'static str,
+        drained: Drained<'_>,
         last_step: impl FnOnce(&SeizedPages) -> Result<()>,
     ) -> Result<()> {
-        let drained = Drain::of(self.pool).drain(file, 0, operation)?;
         last_step(&drained.seized)?;
         self.take_leave_of(drained);
         Ok(())
+    }
+
+    /// Drains files whose pages are written then, until `end`. The log is durable as far as these pages need
+    /// it: it is not waited for with pages held, except when the time is over.
+    fn drain_to_write<'f>(
+        self,
+        files: &'f [Arc<FileShared>],
+        end: Instant,
+        operation: &'static str,
+    ) -> Result<Vec<Drained<'f>>> {
+        loop {
+            let drained = Drain::until(self.pool, end).drain_all(files, operation)?;
+            let sound = drained.iter().filter(|drained| !drained.file.is_poisoned());
+            let pages = sound.flat_map(|drained| &drained.seized.whole);
+            let frames = pages.map(|Seized { latch, .. }| self.pool.frames.get(latch.frame()));
+            let needed = frames.filter(|frame| frame.is_dirty()).map(Frame::page_lsn).max();
+            let Some(lsn) = needed.filter(|lsn| *lsn > self.pool.log.durable() && Instant::now() < end)
+            else {
+                return Ok(drained);
+            };
+            drop(drained);
+            self.pool.advance_log(lsn, operation).map_err(|error| match files {
+                [file] => error.in_file(&file.name),
+                _ => error,
+            })?;
+        }
     }
 
     /// Completes the closing of a drained file. Cannot fail, but may wait as long as `latch_wait_ms` for a
@@ -277,19 +332,23 @@ impl<'p> Checkpoint<'p> {
 
     pub(crate) fn close_file(self, file: &Arc<FileShared>) -> Result<()> {
         const OPERATION: &str = "close file";
-        let flushed = self.flush_file(file);
+        let (since, end) = (file.losses(), deadline_after(self.pool.latch_wait));
+        let flushed = self.flush_patiently(file, since, Patience::Until(end));
         if flushed.is_err() && !file.is_poisoned() {
             return flushed;
         }
         let mut lost = Ok(());
-        self.shut(file, OPERATION, |seized| {
-            if file.is_poisoned() {
-                // Perhaps by a page that was changed after the flush.
-                lost = Err(file.poisoned_error(OPERATION));
-                return Ok(());
-            }
-            self.flush_seized(file, seized, OPERATION)
-        })?;
+        let files = std::slice::from_ref(file);
+        for drained in self.drain_to_write(files, end, OPERATION)? {
+            self.shut(drained, |seized| {
+                if file.is_poisoned() {
+                    // Perhaps by a page that was changed after the flush.
+                    lost = Err(file.poisoned_error(OPERATION));
+                    return Ok(());
+                }
+                self.flush_seized(file, seized, since, OPERATION)
+            })?;
+        }
         flushed.and(lost)
     }
 
@@ -298,6 +357,7 @@ impl<'p> Checkpoint<'p> {
         self,
         file: &Arc<FileShared>,
         seized: &SeizedPages,
+        since: u64,
         operation: &'static str,
     ) -> Result<()> {
         seized.half_changed.iter().try_for_each(|word| file.check_whole(word.number(), operation))?;
@@ -307,10 +367,10 @@ impl<'p> Checkpoint<'p> {
                 let advanced = self.pool.advance_log(entry.page_lsn(), operation);
                 advanced.map_err(|error| error.in_file(&file.name).at_page(*number))?;
                 PageOut::of(self.pool).write_page((file, *number, &latch.lease()))?;
-                self.pool.mark_clean(entry, entry.mark());
+                self.pool.mark_clean(file, entry, entry.mark());
             }
         }
-        self.sync_file(file, operation)
+        self.sync_file(file, since, operation)
     }
 
     /// Closes all files, or fails and closes none. Once nothing can fail any more, calls `decided`, which
@@ -324,8 +384,10 @@ impl<'p> Checkpoint<'p> {
         let files = self.open_files();
         let mut flushed = Ok(());
         let mut unflushed = Ok(());
-        for file in &files {
-            match self.flush_file(file) {
+        let since: Vec<u64> = files.iter().map(|file| file.losses()).collect();
+        let end = deadline_after(self.pool.latch_wait);
+        for (file, since) in files.iter().zip(&since) {
+            match self.flush_patiently(file, *since, Patience::Until(end)) {
                 // Its dirty pages are lost, and there is nothing to be had by leaving it open.
                 Err(error) if file.is_poisoned() => flushed = flushed.and(Err(error)),
                 outcome => unflushed = unflushed.and(outcome),
@@ -335,16 +397,16 @@ impl<'p> Checkpoint<'p> {
             return Ok(None);
         }
         unflushed?;
-        let drained = match Drain::of(self.pool).drain_all(&files, operation) {
+        let drained = match self.drain_to_write(&files, end, operation) {
             Err(error) if error.kind() == ErrorKind::FileClosed => return Ok(None),
             drained => drained?,
         };
-        for Drained { file, seized, .. } in &drained {
+        for (Drained { file, seized, .. }, since) in drained.iter().zip(since) {
             if file.is_poisoned() {
                 // Perhaps by a page that was changed after the flush.
                 flushed = flushed.and(Err(file.poisoned_error(operation)));
             } else {
-                self.flush_seized(file, seized, operation)?;
+                self.flush_seized(file, seized, since, operation)?;
             }
         }
         let policy = self.pool.policy.lock();
@@ -364,16 +426,20 @@ impl<'p> Checkpoint<'p> {
 
     pub(crate) fn reopen_file(self, file: &Arc<FileShared>) -> Result<u64> {
         const OPERATION: &str = "reopen file";
+        let (since, end) = (file.losses(), deadline_after(self.pool.latch_wait));
         let was_sound = !file.is_poisoned();
         if was_sound {
-            self.flush_file(file)?;
+            self.flush_patiently(file, since, Patience::Until(end))?;
         }
-        let drained = Drain::of(self.pool).drain(file, 0, OPERATION)?;
+        let files = std::slice::from_ref(file);
+        let mut drained = self.drain_to_write(files, end, OPERATION)?;
+        let drained = drained.pop().expect("one for the file");
         // Only a poisoned file has something to lose. Another thread may have reopened it just now, and
         // written to it.
         if was_sound || !file.is_poisoned() {
-            self.flush_seized(file, &drained.seized, OPERATION)?;
+            self.flush_seized(file, &drained.seized, file.losses(), OPERATION)?;
         }
+        let _syncs = file.hold_syncs();
         let pages = match self.open_again(file, OPERATION) {
             Ok(pages) => pages,
             Err(error) => {

@@ -59,14 +59,20 @@ enum Obstacle<'f> {
 /// Gets hold of all pages of a file.
 #[derive(Clone, Copy)]
 pub(crate) struct Drain<'p> {
-    pub pool: &'p PoolShared,
+    pool: &'p PoolShared,
+    /// When it gives up.
+    end: Instant,
 }
 
 impl<'p> Drain<'p> {
-    /// Of this pool.
-    #[inline(always)]
+    /// Of this pool, for `latch_wait_ms` from now on.
     pub fn of(pool: &'p PoolShared) -> Self {
-        Self { pool }
+        Self::until(pool, deadline_after(pool.latch_wait))
+    }
+
+    /// Of this pool, until `end`.
+    pub fn until(pool: &'p PoolShared, end: Instant) -> Self {
+        Self { pool, end }
     }
 
     /// Drains a file of its pages from `from` on.
@@ -77,6 +83,21 @@ impl<'p> Drain<'p> {
         operation: &'static str,
     ) -> Result<Drained<'f>> {
         self.in_tries(operation, |until| self.try_drain(file, from, until, operation))
+    }
+
+    /// As [`drain`](Self::drain), with what `first` gets hold of before each try. It is given back after one
+    /// that comes to nothing.
+    pub(crate) fn drain_with<'f, T>(
+        self,
+        file: &'f Arc<FileShared>,
+        from: u64,
+        operation: &'static str,
+        first: impl Fn() -> Result<T>,
+    ) -> Result<(T, Drained<'f>)> {
+        self.in_tries(operation, |until| {
+            let first = first().map_err(Obstacle::Final)?;
+            Ok((first, self.try_drain(file, from, until, operation)?))
+        })
     }
 
     /// Drains files, in the order of their numbers, of all pages.
@@ -106,13 +127,13 @@ impl<'p> Drain<'p> {
         })
     }
 
-    /// Tries, and rests between tries, until one succeeds or `latch_wait_ms` is over.
+    /// Tries, and rests between tries, until one succeeds or it is time to give up.
     fn in_tries<'f, T>(
         self,
         operation: &'static str,
         attempt: impl Fn(Instant) -> Result<T, Obstacle<'f>>,
     ) -> Result<T> {
-        let end = deadline_after(self.pool.latch_wait);
+        let end = self.end;
         let longest = self.pool.latch_wait / TRIES_IN_WAIT;
         let mut length = TRY_FIRST.min(longest);
         loop {

@@ -210,7 +210,7 @@ impl<'p> PageOut<'p> {
         for (page, result) in batch.into_iter().zip(results) {
             match result {
                 Ok(()) => {
-                    self.note_written(&page.seen);
+                    self.note_written(&page.file, &page.seen);
                     written += 1;
                 }
                 Err(error) => outcome = outcome.and(Err(error)),
@@ -223,12 +223,18 @@ impl<'p> PageOut<'p> {
     }
 
     /// A page that stays in memory is in its file as it was seen.
-    pub(crate) fn note_written(self, seen: &Snapshot) {
+    pub(crate) fn note_written(self, file: &FileShared, seen: &Snapshot) {
         let entry = self.pool.frames.get(seen.frame);
-        if !self.pool.mark_clean(entry, seen.mark) && self.pool.log.is_some() {
+        if !self.pool.mark_clean(file, entry, seen.mark) && self.pool.log.is_some() {
             // The page was changed after it was copied, so those changes were logged from `log_end` on.
             entry.set_rec_lsn(seen.log_end);
         }
+    }
+
+    /// The page is not written now.
+    pub(crate) fn let_go(self, page: Outgoing) {
+        self.end_write(page);
+        self.pool.write_ends.announce();
     }
 
     /// The page's write is over, or is not made. The caller announces it.

@@ -38,7 +38,7 @@ impl<'p> Victims<'p> {
 
     /// Writes what misses have left in the reserve, and waits; for a pool whose background writer has ended.
     pub(crate) fn write_departures(self) {
-        let departures = self.pool.write_back.take_all();
+        let departures = self.without_poisoned(self.pool.write_back.take_all());
         let greatest = departures.iter().map(|departure| self.departure_lsn(departure)).max();
         let advanced = self.pool.advance_log(greatest.unwrap_or(0), OPERATION).is_ok();
         let durable = self.pool.log.durable();
@@ -51,6 +51,20 @@ impl<'p> Victims<'p> {
             let rest = allowed.split_off(allowed.len().min(BATCH_PAGES));
             self.write_departure_batch(std::mem::replace(&mut allowed, rest));
         }
+    }
+
+    /// Those of the departures whose files take writes. The others stay where they are, whatever the log
+    /// allows.
+    pub(crate) fn without_poisoned(self, departures: Vec<Departing>) -> Vec<Departing> {
+        let is_poisoned = |departure: &Departing| departure.word().file().is_poisoned();
+        let (lost, rest): (Vec<_>, Vec<_>) = departures.into_iter().partition(is_poisoned);
+        if !lost.is_empty() {
+            let count = lost.len();
+            lost.into_iter().for_each(Departing::restore);
+            self.pool.write_back.left(count);
+            self.pool.frame_may_be_free();
+        }
+        rest
     }
 
     /// The log must be durable up to here before the departure is written.

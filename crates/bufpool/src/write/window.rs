@@ -272,7 +272,7 @@ impl<'p> RunEnd<'p> {
             match fate {
                 Fate::Stays(seen) => {
                     if is_written {
-                        PageOut::of(self.pool).note_written(&seen);
+                        PageOut::of(self.pool).note_written(&run.file, &seen);
                     }
                     PageOut::of(self.pool).end_write_of(&seen);
                     free.push(lease);

@@ -123,7 +123,7 @@ impl Writer<'_> {
     fn start_departures(&mut self) {
         let pool = self.pool;
         let durable = pool.log.durable();
-        let departures = pool.write_back.take_gathered();
+        let departures = Victims::of(pool).without_poisoned(pool.write_back.take_gathered());
         let lsn = |departure: &Departing| Victims::of(pool).departure_lsn(departure);
         let (allowed, later): (Vec<_>, Vec<_>) =
             departures.into_iter().partition(|departure| lsn(departure) <= durable);

@@ -11,7 +11,8 @@ use super::manifest::Manifest;
 use super::map::PageMap;
 use super::store::UPLOADS_MAX;
 
-/// Chunks in memory, uploads in flight included.
+/// Chunks in memory, uploads in flight included. One write needs 9 at most: it has 256 KiB, in pages of 512
+/// bytes or more, and a chunk 64 pages or more.
 const CHUNKS_IN_MEMORY_MAX: usize = 2 * UPLOADS_MAX;
 
 /// What a file has now. A chunk is in memory until its upload has succeeded, so reads see what was written.
@@ -26,7 +27,7 @@ pub(super) struct State {
     pub changed: bool,
     /// The chunk that takes written pages.
     pub open: Option<Filling>,
-    /// Room that a waiting write has got.
+    /// Room for the chunks of a write that is being taken, or that a waiting write has got.
     pub spare: Option<OwnedSemaphorePermit>,
     /// The uploads since the last commit, under way or over.
     pub uploads: Vec<JoinHandle<Result<(), ObjectError>>>,
@@ -79,27 +80,50 @@ impl State {
         self.room.close();
     }
 
-    /// Takes a written page into the open chunk, or into a new one if none is open. False if there is no
-    /// room for a new one.
-    pub fn take_page(&mut self, number: u64, page: &[u8]) -> bool {
+    /// Reserves room for the new chunks that `pages` may need, each of `chunk_pages` at most. Returns how
+    /// many there is no room for; then nothing more was reserved.
+    pub fn reserve(&mut self, pages: usize, chunk_pages: usize) -> u32 {
+        let left = self.open.as_ref().map_or(0, |open| chunk_pages.saturating_sub(open.chunk.len() as usize));
+        let needed = pages.saturating_sub(left).div_ceil(chunk_pages);
+        let lacking =
+            needed.saturating_sub(self.spare.as_ref().map_or(0, |spare| spare.num_permits())) as u32;
+        match Arc::clone(&self.room).try_acquire_many_owned(lacking) {
+            Ok(permit) => {
+                self.add_spare(permit);
+                0
+            }
+            Err(_) => lacking,
+        }
+    }
+
+    /// Room that was reserved.
+    pub fn add_spare(&mut self, permit: OwnedSemaphorePermit) {
+        match &mut self.spare {
+            Some(spare) => spare.merge(permit),
+            None => self.spare = Some(permit),
+        }
+    }
+
+    /// Takes a written page into the open chunk, or into a new one if none is open, for which there is
+    /// [room](Self::reserve).
+    pub fn take_page(&mut self, number: u64, page: &[u8]) {
+        self.changed = true;
         if let Some(Filling { chunk, .. }) = &self.open {
             let found = self.map.find(number..number + 1).pop().and_then(|segment| segment.place);
             if let Some((there, at)) = found.filter(|(there, _)| Arc::ptr_eq(there, chunk)) {
                 there.overwrite(at, page);
-                self.changed = true;
-                return true;
+                return;
             }
         }
-        if self.open.is_none() {
-            let room = self.spare.take().or_else(|| Arc::clone(&self.room).try_acquire_owned().ok());
-            let Some(room) = room else { return false };
-            self.open = Some(Filling { chunk: Arc::new(Chunk::new()), room });
-        }
-        let Some(Filling { chunk, .. }) = &self.open else { unreachable!("made above") };
-        let at = chunk.push(number, page);
-        self.map.insert(number, 1, chunk, at);
+        let open = self.open.get_or_insert_with(|| {
+            let room = self.spare.as_mut().and_then(|spare| spare.split(1));
+            Filling {
+                chunk: Arc::new(Chunk::new()),
+                room: room.expect("reserved for all pages of the write"),
+            }
+        });
+        let at = open.chunk.push(number, page);
+        self.map.insert(number, 1, &open.chunk, at);
         self.pages = self.pages.max(number + 1);
-        self.changed = true;
-        true
     }
 }

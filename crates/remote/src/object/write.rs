@@ -24,32 +24,35 @@ pub(super) struct Writes {
     commit: Mutex<()>,
 }
 
+/// Whether a request has room in memory.
+enum Room {
+    Enough,
+    /// It needs so many chunks more.
+    Lacks(u32),
+}
+
 impl Inner {
     /// Takes the pages into memory, at once if there is room.
     pub fn begin_write(self: &Arc<Self>, request: WriteRequest) {
         if let Err(error) = self.check_writable() {
             return request.finish(Err(error.into()));
         }
-        match self.take(&request, 0) {
+        match self.take(&request) {
             Err(error) => request.finish(Err(error.into())),
-            Ok(taken) if taken == self.page_count(&request) => request.finish(Ok(())),
-            Ok(taken) => {
+            Ok(Room::Enough) => request.finish(Ok(())),
+            Ok(Room::Lacks(_)) => {
                 let inner = Arc::clone(self);
                 self.worker.spawn(async move {
-                    let written = inner.take_when_there_is_room(&request, taken).await;
+                    let written = inner.take_when_there_is_room(&request).await;
                     request.finish(written.map_err(io::Error::from));
                 });
             }
         }
     }
 
-    fn page_count(&self, request: &WriteRequest) -> usize {
-        request.len() / self.page_bytes as usize
-    }
-
-    /// Takes pages of the request from its page `from` on, as many as there is room for. Returns the index
-    /// of the first page that was not taken.
-    fn take(self: &Arc<Self>, request: &WriteRequest, from: usize) -> Result<usize, ObjectError> {
+    /// Takes the pages of the request if there is room for all of them. A commit finds all or none: a page of
+    /// the pool may have several of the file.
+    fn take(self: &Arc<Self>, request: &WriteRequest) -> Result<Room, ObjectError> {
         let page_bytes = self.page_bytes as usize;
         let first = self.pages_of(request.offset(), request.len()).start;
         let pages = request.pieces().flat_map(|piece| piece.chunks_exact(page_bytes));
@@ -57,34 +60,33 @@ impl Inner {
         if let Some(failed) = &state.failed {
             return Err(failed.clone());
         }
-        for (index, page) in pages.enumerate().skip(from) {
-            if !state.take_page(first + index as u64, page) {
-                return Ok(index);
-            }
+        let lacking = state.reserve(request.len() / page_bytes, self.options.chunk_pages as usize);
+        if lacking > 0 {
+            return Ok(Room::Lacks(lacking));
+        }
+        for (number, page) in (first..).zip(pages) {
+            state.take_page(number, page);
             let is_full = |open: &Filling| open.chunk.len() >= self.options.chunk_pages;
             if let Some(full) = state.open.take_if(|open| is_full(open)) {
                 self.upload(&mut state, full);
             }
         }
-        Ok(self.page_count(request))
+        // Pages of the open chunk that were written again took no room.
+        state.spare = None;
+        Ok(Room::Enough)
     }
 
-    async fn take_when_there_is_room(
-        self: &Arc<Self>,
-        request: &WriteRequest,
-        mut taken: usize,
-    ) -> Result<(), ObjectError> {
-        while taken < self.page_count(request) {
+    async fn take_when_there_is_room(self: &Arc<Self>, request: &WriteRequest) -> Result<(), ObjectError> {
+        while let Room::Lacks(chunks) = self.take(request)? {
             let room = Arc::clone(&self.state.lock().room);
             // The room is closed after a failure, which `take` returns.
-            if let Ok(permit) = Arc::clone(&room).acquire_owned().await {
+            if let Ok(permit) = Arc::clone(&room).acquire_many_owned(chunks).await {
                 let mut state = self.state.lock();
                 // If the file began anew meanwhile, the permit is of the room that it had before.
                 if Arc::ptr_eq(&state.room, &room) {
-                    state.spare = Some(permit);
+                    state.add_spare(permit);
                 }
             }
-            taken = self.take(request, taken)?;
         }
         Ok(())
     }

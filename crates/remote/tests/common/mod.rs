@@ -63,6 +63,10 @@ struct State {
     held: bool,
     /// How many wait.
     waiting: usize,
+    /// Uploads of chunks wait.
+    held_chunks: bool,
+    /// How many commits get through all the same.
+    passes: usize,
 }
 
 impl Faulty {
@@ -78,6 +82,8 @@ impl Faulty {
             stuck_probes: false,
             held: false,
             waiting: 0,
+            held_chunks: false,
+            passes: 0,
         };
         Arc::new(Self { inner, state: Mutex::new(state), released: Condvar::new(), calls: AtomicU64::new(0) })
     }
@@ -119,6 +125,16 @@ impl Faulty {
     pub fn hold_commits(&self, held: bool) {
         self.state.lock().unwrap().held = held;
         self.released.notify_all();
+    }
+
+    /// Lets the next commit go on, and those after it wait.
+    pub fn let_one_commit_pass(&self) {
+        self.state.lock().unwrap().passes = 1;
+    }
+
+    /// Lets uploads of chunks wait, or go on.
+    pub fn hold_chunks(&self, held: bool) {
+        self.state.lock().unwrap().held_chunks = held;
     }
 
     /// Waits until a commit waits.
@@ -222,6 +238,9 @@ impl ObjectStore for Faulty {
                 self.rest().await;
             }
         }
+        while path.as_ref().contains("/chunk/") && self.state.lock().unwrap().held_chunks {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
         self.through(self.inner.put_opts(path, payload, options)).await
     }
 
@@ -264,6 +283,10 @@ impl Faulty {
             {
                 let mut state = self.state.lock().unwrap();
                 if !state.held {
+                    return;
+                }
+                if state.passes > 0 {
+                    state.passes -= 1;
                     return;
                 }
                 state.waiting += 1;
