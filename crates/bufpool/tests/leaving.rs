@@ -146,7 +146,7 @@ impl Source for Mem {
         FileIdentity::from_number(1)
     }
     fn capabilities(&self) -> Capabilities {
-        self.capabilities.clone()
+        self.capabilities
     }
     fn len_bytes(&self) -> io::Result<u64> {
         Ok(self.with(|state| state.bytes.len() as u64))

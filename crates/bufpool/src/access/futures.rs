@@ -316,7 +316,7 @@ impl Acquiring {
             Ok(None) => {
                 // The page becomes absent again: another access may find a frame for it, and nobody has to
                 // wait for this load.
-                drop(load);
+                load.give_up();
                 return match search.next_look(&mut self.waits.frame, false) {
                     Err(refused) => Poll::Ready(Err(refused.into_error())),
                     Ok(next) => {

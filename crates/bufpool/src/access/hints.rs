@@ -223,7 +223,7 @@ impl<I> Hints<I> {
             policy.directory.hints_consumed(list.id, self.cursor.position - list.opened_at);
         }
         let mut counts = self.ended;
-        counts.add(&policy.directory.hint_state(list.id).map_or_else(HintCounts::default, |(now, ..)| now));
+        counts.add(&policy.directory.hint_counts(list.id).unwrap_or_default());
         counts
     }
 
@@ -319,6 +319,8 @@ impl Cursor {
             if policy.directory.hint(list.id, page, frame).is_none() {
                 break;
             }
+            // Hits on it are to be matched with the list from now on.
+            frame.into_iter().for_each(|frame| policy.note_next_hit(frame));
             self.disclosed += 1;
         }
         if policy.is_recording() {
@@ -357,7 +359,7 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
     #[expect(clippy::should_implement_trait, reason = "an Iterator cannot say from where it is called")]
     pub fn next(&mut self) -> Result<Option<OwnedReadGuard>> {
         let origin = Origin::caller();
-        self.leads = true;
+        self.lead();
         loop {
             self.keep_ahead();
             let Some((hint, file)) = self.peek()? else { return Ok(None) };
@@ -391,7 +393,7 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
     #[track_caller]
     pub fn next_async(&mut self) -> NextFuture<'_, I> {
         let site = Origin::caller().site();
-        self.leads = true;
+        self.lead();
         NextFuture { hints: self, site, reading: None, pending_since: None, is_over: false }
     }
 
@@ -464,6 +466,14 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
         }
         self.refill();
         self.pump();
+    }
+
+    /// From here on the handle moves the list. It goes on where other accesses have come to.
+    fn lead(&mut self) {
+        if !self.leads {
+            self.tell(false);
+            self.leads = true;
+        }
     }
 
     /// Sees to it that the pool knows enough of what comes, before a read.

@@ -189,9 +189,19 @@ impl<'g> Access<'g> {
         site: SiteRef,
         limit: Limit,
     ) -> Granted<Latch<&'g PageWord>> {
+        self.latch_or_load_within(page, purpose, site, Waits::begin(&self.tenant.pool, limit))
+    }
+
+    /// As [`latch_or_load`](Self::latch_or_load), with what is left of waits that may have begun before.
+    pub(super) fn latch_or_load_within(
+        self,
+        page: Page<'g>,
+        purpose: Purpose,
+        site: SiteRef,
+        mut waits: Waits,
+    ) -> Granted<Latch<&'g PageWord>> {
         let operation = purpose.operation();
         let pool = &*self.tenant.pool;
-        let mut waits = Waits::begin(pool, limit);
         loop {
             let word = self.checked_word(page, purpose, operation)?;
             if word.state().is_loading()

@@ -33,7 +33,7 @@ use crate::memory::lease::FrameLease;
 use crate::memory::request::{NextReads, ReadSource};
 use crate::page::latch::{Latch, Loading, Patience, wait_while_ahead};
 use crate::page::word::{PageWord, Want};
-use crate::state::waiting::{Limit, Purpose, Refused};
+use crate::state::waiting::{Limit, Purpose, Refused, Waits};
 use crate::thread::site::{Origin, SiteRef};
 use crate::tier::link::Taken;
 use crate::write::evict::{Emptied, Emptying, Eviction};
@@ -52,19 +52,22 @@ type Granted<'g> = Vec<Result<Option<ReadGuard<'g>>>>;
 
 impl<'g> Access<'g> {
     pub(crate) fn guard_many(self, pages: &[ClassedPage<'g>], site: SiteRef) -> Granted<'g> {
+        let mut waits = Waits::begin(&self.tenant.pool, Limit::Default);
         let granted = if self.tenant.pool.is_immediate {
             self.read_in_turn(pages, site)
         } else {
-            self.read_together(pages, site)
+            self.read_together(pages, site, &mut waits.latch)
         };
         debug_assert_eq!(granted.len(), pages.len());
         if pages.is_empty() || granted.iter().any(|page| !matches!(page, Ok(None))) {
             return granted;
         }
         let mut granted = granted;
-        let origin = Origin::from(site).in_class(pages[0].class());
-        let waited = self.guard_shared(pages[0].page(), origin, Limit::Default);
-        granted[0] = waited.map(Some).map_err(Refused::into_error);
+        // The wait for pages on their way counts, too.
+        let (page, site) = (pages[0].page(), self.called(site).in_class(pages[0].class()));
+        let waited = self.latch_or_load_within(page, Purpose::Read, site, waits);
+        let guard = waited.map(|latch| Some(ReadGuard::new(self.tenant, page, latch)));
+        granted[0] = guard.map_err(Refused::into_error);
         granted
     }
 
@@ -84,7 +87,7 @@ impl<'g> Access<'g> {
         pages.iter().map(read).collect()
     }
 
-    fn read_together(self, pages: &[ClassedPage<'g>], site: SiteRef) -> Granted<'g> {
+    fn read_together(self, pages: &[ClassedPage<'g>], site: SiteRef, patience: &mut Patience) -> Granted<'g> {
         let mut batch = Batch {
             tenant: self.tenant,
             pages,
@@ -98,7 +101,7 @@ impl<'g> Access<'g> {
         if !batch.loads.is_empty() {
             batch.load();
         }
-        batch.take_ahead();
+        batch.take_ahead(patience);
         batch.try_again();
         batch.granted
     }
@@ -242,18 +245,19 @@ impl<'g> Batch<'_, 'g> {
 
     /// Waits for the pages that are on their way already, and latches them; brings in those whose load has
     /// failed. The device is all that such a load waits for.
-    fn take_ahead(&mut self) {
+    fn take_ahead(&mut self, patience: &mut Patience) {
         let ahead: Vec<Busy> = self.busy.extract_if(.., |busy| busy.is_ahead).collect();
-        let mut patience = Patience::Limit(self.tenant.pool.latch_wait);
         for Busy { index, .. } in ahead {
             if self.taken == self.tenant.pool.batch_pages_max() {
                 break;
             }
             let page = self.pages[index].page();
-            if let Some(word) = page.file().shared.table.get(page.number()) {
-                self.tenant.pool.count_waited(wait_while_ahead(word, &mut patience));
-            }
+            let word = page.file().shared.table.get(page.number());
+            let has_waited = word.is_some_and(|word| wait_while_ahead(word, patience));
             self.take_at(index);
+            // One that is not there yet is counted when it is granted. One that this call brings in is no
+            // hit.
+            self.tenant.pool.count_waited(has_waited && matches!(self.granted[index], Ok(Some(_))));
         }
         if !self.loads.is_empty() {
             self.load();
@@ -314,7 +318,7 @@ impl<'g> ReadSource for Stream<'_, '_, 'g> {
                 }
             }
             if is_short {
-                self.waiting = Vec::new().into_iter();
+                std::mem::take(&mut self.waiting).for_each(|entry| entry.load.give_up());
             }
         }
     }
@@ -417,7 +421,9 @@ impl<'g> Stream<'_, '_, 'g> {
         let empty = |admitted| {
             Eviction::of(pool).vacate(admitted, tenant.tenant_id(), site, false, Emptying::Waiting(None))
         };
-        let Some(Ok(Emptied::Frame(mut lease))) = admitted.into_iter().next().map(empty) else { return };
+        let Some(Ok(Emptied::Frame(mut lease))) = admitted.into_iter().next().map(empty) else {
+            return entry.load.give_up();
+        };
         let (file, number) = (&entry.page.file().shared, entry.page.number());
         if PageRead::of(pool).is_good_copy(file, number, &mut lease, copy) {
             self.arrived.push((entry, lease));

@@ -532,8 +532,8 @@ fn hint_counts(policy: &PolicyState, id: TenantId, closed: HintCounts) -> HintCo
 
 fn hint_stats(policy: &PolicyState, tenant: u32, site: &HintSite) -> HintStats {
     let (mut counts, mut open, mut depth, mut depth_max) = (site.counts, 0, 0, site.depth_max);
-    for (of_list, now, _) in site.open.iter().filter_map(|list| policy.directory.hint_state(*list)) {
-        counts.add(&of_list);
+    site.open.iter().filter_map(|list| policy.directory.hint_counts(*list)).for_each(|of| counts.add(&of));
+    for (_, now, _) in site.open.iter().filter_map(|list| policy.directory.hint_state(*list)) {
         open += 1;
         depth = depth.max(now);
         depth_max = depth_max.max(now);

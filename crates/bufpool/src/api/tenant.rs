@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bufpool_policies::classic::PolicyKind as Policy;
 use bufpool_policies::program::{NeedsPrivilege, Program};
-use bufpool_policies::{DirectiveError, DirectoryError, PageId, SendError};
+use bufpool_policies::{DEFAULT_TENANT, DirectiveError, DirectoryError, PageId, SendError};
 
 use crate::access::futures::{ReadFuture, WriteFuture};
 use crate::access::guard::{PassingGuard, Pin, ReadGuard, WriteGuard};
@@ -712,6 +712,9 @@ impl Tenant {
         const OPERATION: &str = "close tenant";
         let mut policy = self.lock_policy(OPERATION)?;
         self.pool.drain_logs(&mut policy);
+        if self.tenant_id() != DEFAULT_TENANT {
+            policy.close_all_hints(self.tenant_id());
+        }
         let closed = policy.directory.close_tenant(self.tenant_id());
         closed.map_err(|error| tenant_error(OPERATION, error))?;
         policy.directory.forget_rate(self.tenant_id());

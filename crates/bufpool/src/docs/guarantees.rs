@@ -328,7 +328,8 @@
 //!   `cancel::a_page_loaded_for_a_dropped_future_is_there_for_others`,
 //!   `src/loom_models.rs::a_dropped_future_in_flight`.
 //!
-//! **Nobody waits for an executor that does not poll.**
+//! **Nobody waits for an executor that does not poll**, except for frames: each future whose page has come
+//! in pins it until the future is polled or dropped.
 //! * Ground: a future that is not polled holds a pin at most, and a pin keeps nobody from the page.
 //! * Tests: `cancel::waiting_futures_are_woken`, `src/loom_models.rs::a_future_that_waits_is_woken`.
 //!

@@ -154,6 +154,15 @@ impl LoadingRun {
         }
     }
 
+    /// No frames were found for the pages.
+    pub fn give_up(mut self) {
+        for number in self.numbers() {
+            let word = self.word(number);
+            wake(word, word.give_up_load());
+        }
+        self.numbers.end = self.numbers.start;
+    }
+
     fn word(&self, number: u64) -> &PageWord {
         self.file.table.get(number).expect("words stay as long as their file")
     }

@@ -33,6 +33,17 @@ pub(crate) struct ContextCounts {
 }
 
 impl ContextCounts {
+    /// One miss less. False, and nothing has changed, if none of the kind was counted.
+    fn take_back_miss(&mut self, creation: bool) -> bool {
+        let of_its_kind = if creation { self.creations } else { self.misses - self.creations };
+        if of_its_kind > 0 {
+            self.accesses -= 1;
+            self.misses -= 1;
+            self.creations -= u64::from(creation);
+        }
+        of_its_kind > 0
+    }
+
     fn add(&mut self, other: &Self) {
         self.accesses += other.accesses;
         self.misses += other.misses;
@@ -223,6 +234,14 @@ impl Contexts {
         let entry = tenant.entries[found.slot as usize].as_mut().expect("nothing was recycled since");
         entry.last_use = self.now;
         &mut entry.counts
+    }
+
+    /// Takes a miss back from the counts of what [`find`](Self::find) found. The context may have been
+    /// recycled since the miss was counted, and count from 0 again: then the sum has the miss.
+    pub fn take_back_miss(&mut self, tenant: TenantId, found: ContextSlot, creation: bool) {
+        if !self.counts(tenant, found).take_back_miss(creation) {
+            self.tenants[tenant.index()].recycled_counts.take_back_miss(creation);
+        }
     }
 
     /// Contexts of a tenant, in no order, with their sites: those in at most `count` places from the place

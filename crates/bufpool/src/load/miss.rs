@@ -22,7 +22,7 @@ use crate::error::Result;
 use crate::handle::file::Page;
 use crate::handle::tenant::Tenant;
 use crate::load::frame::{FrameSearch, Seeker};
-use crate::load::page_load::{Load, Loads};
+use crate::load::page_load::{Found, Load, Loads};
 use crate::load::prefetch::Prefetch;
 use crate::load::verify::{Attempt, PageRead};
 use crate::memory::lease::FrameLease;
@@ -58,14 +58,13 @@ impl<'p> Miss<'p> {
         site: SiteRef,
         waits: &mut Waits,
     ) -> std::result::Result<Latch<&'g PageWord>, Refused> {
-        let mut search = FrameSearch::new(tenant, page, purpose, site, Seeker::Thread);
-        let mut found = loop {
-            // The wait for a frame of the reserve counts against the caller's own limit.
-            let reserve = waits.own_limit.then(|| waits.frame.deadline().unwrap_or_else(Instant::now));
-            if let Some(found) = search.ask(Emptying::Waiting(reserve))? {
-                break found;
+        let search = FrameSearch::new(tenant, page, purpose, site, Seeker::Thread);
+        let mut found = match Self::find_frame(search, waits) {
+            Ok(found) => found,
+            Err(refused) => {
+                load.give_up();
+                return Err(refused);
             }
-            search.wait(&mut waits.frame, waits.own_limit)?;
         };
         if purpose == Purpose::Create {
             self.pool.counters.creations.fetch_add(1, Ordering::Relaxed);
@@ -79,6 +78,17 @@ impl<'p> Miss<'p> {
             }
         }
         Ok(Loads::of(self.pool).complete(load, found, purpose.want()))
+    }
+
+    fn find_frame(mut search: FrameSearch<'_>, waits: &mut Waits) -> std::result::Result<Found, Refused> {
+        loop {
+            // The wait for a frame of the reserve counts against the caller's own limit.
+            let reserve = waits.own_limit.then(|| waits.frame.deadline().unwrap_or_else(Instant::now));
+            if let Some(found) = search.ask(Emptying::Waiting(reserve))? {
+                return Ok(found);
+            }
+            search.wait(&mut waits.frame, waits.own_limit)?;
+        }
     }
 
     /// Reads the page, then what is expected to be needed after it.

@@ -73,6 +73,11 @@ impl<W: Deref<Target = PageWord>> Load<W> {
         self.loading.publish_unlatched(lease);
     }
 
+    /// No frame was found for the page.
+    pub fn give_up(self) {
+        self.loading.give_up();
+    }
+
     /// Under the policy lock: the page does not come in. Its frame is free, and the access that it was
     /// charged to is not counted. The page is absent for others once the result is dropped, which wakes them,
     /// and is not to be done under the lock.

@@ -237,7 +237,9 @@ impl<'p> Prefetch<'p> {
                     arrivals.push(Arrival::new(self.pool, charge, begun, run, leases));
                 }
                 run = behind.split_off(usize::from(is_broken));
+                behind.give_up();
             }
+            run.give_up();
         }
         arrivals
     }
@@ -515,8 +517,6 @@ impl Arrival {
             let submitting = Duration::from_nanos(pool.ahead_submission_ns.load(Ordering::Relaxed));
             policy.note_read_ahead(self.begun.elapsed(), submitting);
             if let Some(number) = self.run.awaited().next() {
-                let late = self.run.awaited().count() as u64;
-                pool.counters.prefetch_late.fetch_add(late, Ordering::Relaxed);
                 let (context, page) = (self.context, PageId::in_file(file, number));
                 policy.ahead_is_awaited(&Access { tenant, context, file, page, creates: false });
             }
@@ -527,6 +527,8 @@ impl Arrival {
             }
             parts.push((self.run.split_off(0), std::mem::take(&mut self.leases)));
             for (run, leases) in parts.iter().rev() {
+                let late = run.awaited().count() as u64;
+                pool.counters.prefetch_late.fetch_add(late, Ordering::Relaxed);
                 for (number, lease) in run.numbers().zip(leases) {
                     let frame = lease.frame();
                     pool.frames.get(frame).occupy(PageId::in_file(file, number));

@@ -316,6 +316,14 @@ impl<W: Deref<Target = PageWord>> Loading<W> {
         Ok(Self { word: Some(word), mark: held::Mark::default() })
     }
 
+    /// The page does not come in, and stays as it was; see [`PageWord::give_up_load`].
+    pub fn give_up(mut self) {
+        if let Some(word) = self.word.take() {
+            self.mark.remove(&word);
+            wake(&word, word.give_up_load());
+        }
+    }
+
     /// The page is in the leased frame, and nobody holds it.
     pub fn publish_unlatched(mut self, lease: FrameLease) {
         let word = self.word.take().expect("published once");

@@ -550,6 +550,13 @@ impl PageWord {
         self.replace(|state| next_version(state.0 & VERSION_MASK))
     }
 
+    /// The page does not come in, though it may: it is absent as before. Not for a load that an operation on
+    /// the file holds off: that operation relies on the version to change.
+    pub fn give_up_load(&self) -> Wake {
+        debug_assert!(self.state().is_loading());
+        self.replace(|state| state.0 & VERSION_MASK)
+    }
+
     /// The absent page has other contents from here on than those it had. Does nothing to one that a thread
     /// tries to bring in: it fails, or that was seen to. Nor to one that gets its first version when it is
     /// brought in.

@@ -349,6 +349,11 @@ impl PolicyState {
         }
     }
 
+    /// The next hit on the page in `frame` is noted.
+    pub fn note_next_hit(&self, frame: FrameId) {
+        self.filter.reset(frame);
+    }
+
     /// From here on the next hit on each page is noted.
     pub fn begin_epoch(&mut self) {
         self.epochs.begin(self.directory.now(), &self.filter);
@@ -611,6 +616,17 @@ impl PolicyState {
         counts
     }
 
+    /// Closes the tenant's lists, because the tenant is about to be closed.
+    pub fn close_all_hints(&mut self, tenant: TenantId) {
+        let sites = &self.tenants[tenant.index()].hint_sites;
+        let open = |site: &HintSite| {
+            let context = site.context;
+            site.open.iter().map(move |list| (*list, context)).collect::<Vec<_>>()
+        };
+        let open: Vec<_> = sites.iter().flat_map(open).collect();
+        open.into_iter().for_each(|(list, context)| _ = self.close_hints(list, context, 0));
+    }
+
     fn hint_site(&mut self, tenant: TenantId, context: ContextId) -> &mut HintSite {
         let sites = &mut self.tenants[tenant.index()].hint_sites;
         let found = sites.iter().position(|site| site.context == context);
@@ -715,14 +731,7 @@ impl PolicyState {
         let entry = &mut self.tenants[tenant.index()];
         entry.creations = entry.creations.saturating_sub(creation.into());
         let context = self.context(tenant, site);
-        let counts = self.contexts.counts(tenant, context);
-        // The context may have been recycled since, and count from 0 again.
-        let of_its_kind = if creation { counts.creations } else { counts.misses - counts.creations };
-        if of_its_kind > 0 {
-            counts.accesses -= 1;
-            counts.misses -= 1;
-            counts.creations -= u64::from(creation);
-        }
+        self.contexts.take_back_miss(tenant, context, creation);
     }
 
     /// The page that was admitted to the frame of this lease for a tenant does not come in: the frame is

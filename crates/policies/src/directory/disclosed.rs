@@ -114,6 +114,13 @@ impl Directory {
         self.ledger.accounts[account.index()].hints.as_ref()?.state(list.serial)
     }
 
+    /// Counts of a list that its reader has not closed: of one that is open, or has ended because its tenant
+    /// left the commons.
+    pub fn hint_counts(&self, list: HintListId) -> Option<HintCounts> {
+        let ended = || self.ended_hints.iter().find(|(ended, _)| *ended == list).map(|(_, counts)| *counts);
+        self.hint_state(list).map(|(counts, ..)| counts).or_else(ended)
+    }
+
     /// The tenant's open lists.
     pub fn open_lists(&self, tenant: TenantId) -> impl Iterator<Item = HintListId> + use<> {
         let hints = &self.ledger.accounts[self.ledger.account(tenant).index()].hints;

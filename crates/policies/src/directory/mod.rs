@@ -242,7 +242,13 @@ impl Directory {
         let account = &self.ledger.accounts[self.ledger.account(slot.owner).index()];
         account.cap_frames >= self.frames() / 2
             && !account.control.needs_every_hit(slot.page)
-            && !account.hints.as_ref().is_some_and(|hints| hints.is_named(slot.page))
+            && !self.is_named_by_any(slot.page)
+    }
+
+    /// Whether an open list names the page, whoever owns it.
+    fn is_named_by_any(&self, page: PageId) -> bool {
+        let hints_of = |account: &AccountId| self.ledger.accounts[account.index()].hints.as_ref();
+        self.hinted > 0 && self.ledger.hinting.iter().filter_map(hints_of).any(|hints| hints.is_named(page))
     }
 
     /// References and loads so far: the directory's time.

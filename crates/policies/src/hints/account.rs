@@ -212,10 +212,16 @@ impl AccountHints {
                 block.came_for = heir.as_ref().map(|heir| heir.serial);
                 match (block.place, heir) {
                     (Place::Ahead(frame), None) => {
-                        counts.wasted += 1;
+                        // A spent one was counted when it was passed, if it was passed unread.
+                        counts.wasted += u64::from(block.spent.is_none());
                         unread(frame);
                     }
                     (place, Some(heir)) if place.is_ahead_in_flight() => heir.begun(*page),
+                    // What becomes of it is counted there, so it has come in for that.
+                    (Place::Ahead(_), Some(heir)) => {
+                        counts.prefetched -= 1;
+                        heir.counts.prefetched += 1;
+                    }
                     _ => {}
                 }
             }

@@ -86,7 +86,7 @@ impl State {
         let left = self.open.as_ref().map_or(0, |open| chunk_pages.saturating_sub(open.chunk.len() as usize));
         let needed = pages.saturating_sub(left).div_ceil(chunk_pages);
         let lacking =
-            needed.saturating_sub(self.spare.as_ref().map_or(0, |spare| spare.num_permits())) as u32;
+            needed.saturating_sub(self.spare.as_ref().map_or(0, OwnedSemaphorePermit::num_permits)) as u32;
         match Arc::clone(&self.room).try_acquire_many_owned(lacking) {
             Ok(permit) => {
                 self.add_spare(permit);
