@@ -69,17 +69,6 @@ impl Links {
         }
     }
 
-    /// As [`grow_to`](Self::grow_to), but allocates little more than `slots_max` slots need.
-    #[inline]
-    pub(crate) fn grow_within(&mut self, slot: u32, slots_max: u32) {
-        if slot as usize >= self.slots.capacity() {
-            let len = self.slots.len();
-            let room = (2 * len).min((slots_max as usize).max(len + len / 16));
-            self.slots.reserve_exact(room.max(slot as usize + 1) - len);
-        }
-        self.grow_to(slot);
-    }
-
     #[cold]
     fn grow_cold(&mut self, slot: u32) {
         let len = slot as usize + 1;
@@ -93,7 +82,15 @@ impl Links {
         self.slots.resize(self.slots.len() + slots as usize, Neighbours::NONE);
     }
 
-    /// As [`grow_to`](Self::grow_to), to `len` slots, by [`lengthen`].
+    /// As [`grow_to`](Self::grow_to), by [`lengthen`].
+    #[inline]
+    pub(crate) fn lengthen_for(&mut self, slot: u32) {
+        if slot as usize >= self.slots.len() {
+            self.lengthen_to(slot as usize + 1);
+        }
+    }
+
+    /// The same, to `len` slots.
     pub(crate) fn lengthen_to(&mut self, len: usize) {
         lengthen(&mut self.slots, len, Neighbours::NONE);
     }

@@ -87,7 +87,7 @@ impl Machine {
             held: Held::new(!rates.are_complete(), seed),
             departed: DepartedPages::new(made_for),
             streams: Streams::new(classes, revoked_time, made_for, tuning),
-            miniatures: Miniatures::new(rates, made_for, first, tuning),
+            miniatures: Miniatures::new(rates, first, tuning),
             is_undecided: true,
         }
     }
@@ -159,10 +159,10 @@ impl Machine {
         }
     }
 
-    /// The kind of a page that `stream` uses, or `creates`, and that comes in now; it was in the pool when
-    /// `departed` was noted.
+    /// The kind of a page that `stream` uses, or `creates`, and that comes in now. `departed` was its last
+    /// use, if it left before and is not created.
     fn kind_of(&self, stream: u16, departed: Option<LastUse>, creates: bool, now: u32) -> u8 {
-        match departed.filter(|_| !creates) {
+        match departed {
             Some(before) => self.streams.kind(stream, now.wrapping_sub(before.time), before.kind),
             None => self.streams.kind_of_unknown(stream, creates),
         }
@@ -177,7 +177,8 @@ impl Machine {
         }
         let now = self.now.wrapping_add(self.tuning.time_per_miss);
         let stream = self.streams.find(missing.context, missing.file, now);
-        let kind = self.kind_of(stream, self.departed.find(missing.page), missing.creates, now);
+        let departed = self.departed.find(missing.page).filter(|_| !missing.creates);
+        let kind = self.kind_of(stream, departed, missing.creates, now);
         let capacity = self.capacity();
         let Access { page, creates, .. } = *missing;
         let slot = self.learn(&SampledAccess { page, stream, kind, now, slot, capacity, creates });

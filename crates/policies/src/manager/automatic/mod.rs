@@ -235,13 +235,13 @@ impl Automatic {
     #[cold]
     fn refit(&mut self, look: &dyn Look) {
         let State::Learning(machine) = &self.state else { return };
-        let (made_for, frames) = (machine.made_for(), machine.frames_by_use());
-        let blocks: Vec<Block> = frames.into_iter().filter_map(|frame| look.block(frame)).collect();
+        let blocks: Vec<Block> =
+            machine.frames_by_use().into_iter().filter_map(|frame| look.block(frame)).collect();
         let pages = blocks.len() as u32;
         if self.are_few(pages, PAGES_MIN / FEW_SHARE) {
             blocks.iter().for_each(|block| self.tell_shared(&Event::Loaded(*block)));
             self.state = State::Few(blocks);
-        } else if pages > PAGES_MIN || made_for > PAGES_MIN {
+        } else {
             self.start_anew(&blocks);
         }
     }

@@ -132,9 +132,7 @@ impl Arc {
     }
 
     pub fn access(&mut self, slot: u32, c: u32, pages: &mut SampledPages) {
-        if slot as usize >= self.links.len() {
-            self.links.lengthen_to(slot as usize + 1);
-        }
+        self.links.lengthen_for(slot);
         let place = pages.samples[slot].shadowed.arc;
         let ratio = |more: u32, less: u32| (more as f32 / less.max(1) as f32).max(1.0);
         let (b1, b2) = (self.len(Place::B1), self.len(Place::B2));

@@ -23,6 +23,11 @@ impl Shadows {
     /// How many sets there are.
     pub const SETS: usize = 8;
 
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Self> {
+        (0..Self::SETS as u8).map(Self)
+    }
+
     /// All sets that are divided; those of fewer shadows first.
     pub fn partial() -> impl Iterator<Item = Self> {
         [0b001, 0b010, 0b100, 0b011, 0b101, 0b110].into_iter().map(Self)
@@ -47,12 +52,6 @@ impl Shadows {
     #[inline]
     pub fn has(self, expert: Expert) -> bool {
         self.0 >> expert as u8 & 1 == 1
-    }
-
-    /// The sets that `a` is in and `b`, another one, is not.
-    pub fn divided(a: Expert, b: Expert) -> [Self; 2] {
-        let third = 1 << (3 - a as u8 - b as u8);
-        [Self(1 << a as u8), Self(1 << a as u8 | third)]
     }
 
     pub fn set(&mut self, expert: Expert, holds: bool) {

@@ -2,7 +2,7 @@
 
 use super::experts::{Expert, Shadows};
 use super::shadow::Shadowed;
-use super::shares::{Parts, Shares};
+use super::shares::{PARTS, Shares};
 use crate::list::{Links, List, NIL};
 
 /// Frames in use passed over for one whose page nobody wants.
@@ -14,33 +14,31 @@ pub(crate) struct Holdings {
     /// By set of shadows: how many pages exactly these hold. The entry of the empty set has no meaning and
     /// may wrap: pages that come or go while no shadow holds them are not counted.
     counts: [u32; Shadows::SETS],
-    /// Frames to be listed at most; none are where that is 0.
-    frames_max: u32,
-    /// First the frames with pages that no shadow holds; then, by set of shadows and part, those with pages
-    /// that some hold. Pages that all hold are not listed. Each list is in the order in which frames entered
-    /// it.
+    /// None where frames are not listed. First the frames with pages that no shadow holds; then, by set of
+    /// shadows and part, those with pages that some hold. Pages that all hold are not listed. Each list is in
+    /// the order in which frames entered it.
     lists: Vec<List>,
     links: Links,
 }
 
 /// The list of pages that no shadow holds.
 const UNHELD: usize = 0;
-const LISTS: usize = 1 + (Shadows::SETS - 2) * Parts::COUNT as usize;
+const LISTS: usize = 1 + (Shadows::SETS - 2) * PARTS as usize;
 
 /// Which list has the pages of `part` that those in `held` hold. None has those that all hold.
 #[inline]
 fn list_of(held: Shadows, part: u8) -> usize {
     match held.index() {
         UNHELD => UNHELD,
-        set => 1 + (set - 1) * Parts::COUNT as usize + usize::from(part),
+        set => 1 + (set - 1) * usize::from(PARTS) + usize::from(part),
     }
 }
 
 impl Holdings {
-    /// Of no pages. Frames are listed, at most `frames_max` of them, if that is not 0.
-    pub fn new(frames_max: u32) -> Self {
-        let lists = vec![List::new(); if frames_max > 0 { LISTS } else { 0 }];
-        Self { counts: [0; Shadows::SETS], frames_max, lists, links: Links::default() }
+    /// Of no pages. Frames are listed if the holdings are `listed`.
+    pub fn new(listed: bool) -> Self {
+        let lists = vec![List::new(); if listed { LISTS } else { 0 }];
+        Self { counts: [0; Shadows::SETS], lists, links: Links::default() }
     }
 
     /// The shadow of `expert` now holds a page, or no longer; it is in `frame`, or nowhere if that is
@@ -65,8 +63,8 @@ impl Holdings {
         if self.links.is_linked(frame) {
             self.leave(Shadows::default(), page.part, frame);
         }
-        if self.frames_max > 0 {
-            self.links.grow_within(frame, self.frames_max);
+        if !self.lists.is_empty() {
+            self.links.lengthen_for(frame);
         }
         self.list(page.held, page.part, frame);
     }
@@ -91,9 +89,8 @@ impl Holdings {
     pub fn leftover(&self, shares: &Shares, busy: &mut dyn FnMut(u32) -> bool) -> Option<u32> {
         let frames = |list: usize| self.lists[list].iter(&self.links);
         let held = Shadows::partial().flat_map(|set| {
-            let holders = Expert::ALL.into_iter().filter(|expert| set.has(*expert));
-            let wanted = holders.fold(Parts::default(), |parts, expert| parts.with(shares.parts(expert)));
-            Parts::ALL.without(wanted).numbers().flat_map(move |part| frames(list_of(set, part)))
+            let unwanted = (0..PARTS).filter(move |part| !set.has(shares.expert_of(*part)));
+            unwanted.flat_map(move |part| frames(list_of(set, part)))
         });
         let unheld = self.lists.get(UNHELD)?.iter(&self.links);
         unheld.chain(held).take(LEFTOVERS_TRIED).find(|frame| !busy(*frame))
@@ -101,10 +98,8 @@ impl Holdings {
 
     /// How many pages the shadow of `a` holds that the one of `b` does not.
     pub fn difference(&self, a: Expert, b: Expert) -> u32 {
-        if a == b {
-            return 0;
-        }
-        Shadows::divided(a, b).map(|set| self.counts[set.index()]).iter().sum()
+        let divided = Shadows::all().filter(|set| set.has(a) && !set.has(b));
+        divided.map(|set| self.counts[set.index()]).sum()
     }
 
     pub fn metadata_bytes(&self) -> usize {

@@ -63,9 +63,7 @@ impl Lru {
 
     pub fn access(&mut self, slot: u32, capacity: u32, pages: &mut SampledPages) {
         let is_held = pages.is_held(slot, Expert::Lru);
-        if slot as usize >= self.links.len() {
-            self.links.lengthen_to(slot as usize + 1);
-        }
+        self.links.lengthen_for(slot);
         if self.links.is_linked(slot) {
             self.unlink(slot, is_held);
         }

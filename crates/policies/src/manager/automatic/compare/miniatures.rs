@@ -17,7 +17,7 @@ use super::experts::Expert;
 use super::holdings::Holdings;
 use super::lru::Lru;
 use super::shadow::{SampledPages, Shadowed};
-use super::shares::{Parts, Shares};
+use super::shares::{Shares, part_of};
 use super::value::ByValue;
 use crate::ids::PageId;
 use crate::list::NIL;
@@ -39,9 +39,9 @@ pub(crate) struct Miniatures {
 }
 
 impl Miniatures {
-    /// Of no pages, for a tenant of about `frames` frames, by `first` for the time being.
-    pub fn new(rates: Rates, frames: u32, first: Expert, tuning: &Tuning) -> Self {
-        let holdings = Holdings::new(if rates.are_complete() { frames } else { 0 });
+    /// Of no pages, by `first` for the time being.
+    pub fn new(rates: Rates, first: Expert, tuning: &Tuning) -> Self {
+        let holdings = Holdings::new(rates.are_complete());
         Self {
             distance_min_share: tuning.distance_min_share,
             pages: SampledPages { samples: Samples::new(rates), holdings },
@@ -130,7 +130,7 @@ impl Miniatures {
             self.pages.samples.forget(slot);
         }
         let slot = self.pages.samples.insert(page, now, forgotten);
-        self.pages.samples[slot].shadowed.part = Parts::number_of(page);
+        self.pages.samples[slot].shadowed.part = part_of(page);
         (slot, frame)
     }
 

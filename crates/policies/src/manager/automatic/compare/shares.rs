@@ -17,40 +17,13 @@ use crate::ids::PageId;
 use crate::manager::automatic::tuning::Tuning;
 use crate::random::mix64;
 
-/// A set of the parts that pages belong to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Parts(u16);
+/// How many parts there are.
+pub(crate) const PARTS: u8 = 16;
 
-impl Parts {
-    /// How many parts there are.
-    pub const COUNT: u32 = u16::BITS;
-    pub const ALL: Self = Self(u16::MAX);
-
-    /// The number of the part of `page`. The hash's other bits draw the sample and find pages.
-    #[inline]
-    pub fn number_of(page: PageId) -> u8 {
-        ((mix64(page.0) >> 40) % u64::from(Self::COUNT)) as u8
-    }
-
-    /// The first `count`, at most all.
-    fn first(count: u32) -> Self {
-        Self(((1u32 << count) - 1) as u16)
-    }
-
-    pub fn without(self, others: Self) -> Self {
-        Self(self.0 & !others.0)
-    }
-
-    pub fn with(self, others: Self) -> Self {
-        Self(self.0 | others.0)
-    }
-
-    /// Their numbers, in rising order.
-    pub fn numbers(self) -> impl Iterator<Item = u8> {
-        let after = |left: &u16| Some(left & (left - 1)).filter(|left| *left != 0);
-        std::iter::successors(Some(self.0).filter(|left| *left != 0), after)
-            .map(|left| left.trailing_zeros() as u8)
-    }
+/// The number of the part of `page`. The hash's other bits draw the sample and find pages.
+#[inline]
+pub(crate) fn part_of(page: PageId) -> u8 {
+    (mix64(page.0) >> 40) as u8 % PARTS
 }
 
 /// Distances from the best expert at which regret ends: what it costs to go over has been lost several times
@@ -69,7 +42,8 @@ pub(crate) struct Shares {
     prior: [f32; 3],
     /// Per expert: misses by which it is behind the best.
     pub regret: [f32; 3],
-    parts: [Parts; 3],
+    /// By part: the expert that has it. LRU's parts come first, and values' last.
+    experts: [Expert; PARTS as usize],
     /// The expert with the largest share, and since when it has it.
     largest: Expert,
     largest_since: u32,
@@ -79,14 +53,12 @@ impl Shares {
     /// `first` has all parts, and nothing speaks for another.
     pub fn new(first: Expert, tuning: &Tuning) -> Self {
         let Tuning { share_rate, prior_regret, .. } = *tuning;
-        let mut parts = [Parts::default(); 3];
-        parts[first as usize] = Parts::ALL;
         let mut shares = Self {
             rate: share_rate,
             prior_regret,
             prior: [0.0; 3],
             regret: [0.0; 3],
-            parts,
+            experts: [first; PARTS as usize],
             largest: first,
             largest_since: 0,
         };
@@ -129,22 +101,24 @@ impl Shares {
         let least = behind.into_iter().fold(f32::INFINITY, f32::min);
         let exponents = behind.map(|behind| self.rate * (behind - least));
         let weights = exponents.map(|exponent| if exponent > EXPONENT_MAX { 0.0 } else { (-exponent).exp() });
-        let part = Parts::COUNT as f32 / weights.iter().sum::<f32>();
-        let [lru, _, value] = weights.map(|weight| (weight * part + 0.5) as u32);
+        let part = f32::from(PARTS) / weights.iter().sum::<f32>();
+        let [lru, _, value] = weights.map(|weight| (weight * part + 0.5) as u8);
         let largest = least_of(exponents);
         if largest != self.largest {
             (self.largest, self.largest_since) = (largest, now);
         }
         // LRU's and values' parts grow from either end, so that few change hands.
-        let lru = Parts::first(lru);
-        let value = Parts::ALL.without(Parts::first(Parts::COUNT - value)).without(lru);
-        self.parts = [lru, Parts::ALL.without(lru).without(value), value];
+        self.experts = std::array::from_fn(|part| match part as u8 {
+            part if part < lru => Expert::Lru,
+            part if part >= PARTS - value => Expert::Value,
+            _ => Expert::Arc,
+        });
     }
 
-    /// The parts of `expert`.
+    /// The expert that has a part.
     #[inline]
-    pub fn parts(&self, expert: Expert) -> Parts {
-        self.parts[expert as usize]
+    pub fn expert_of(&self, part: u8) -> Expert {
+        self.experts[usize::from(part)]
     }
 
     /// The expert with the largest share.
@@ -178,11 +152,7 @@ mod tests {
     fn after(shares: &mut Shares, had: &[Expert], uses: u32) -> [u32; 3] {
         (0..uses).for_each(|_| shares.score(set(had), 1000));
         shares.divide([1000.0; 3], 0);
-        let parts = shares.parts;
-        assert_eq!(parts[0].with(parts[1]).with(parts[2]), Parts::ALL);
-        let counts = parts.map(|parts| parts.numbers().count() as u32);
-        assert_eq!(counts.iter().sum::<u32>(), Parts::COUNT, "each part is one expert's");
-        counts
+        Expert::ALL.map(|expert| shares.experts.iter().filter(|of| **of == expert).count() as u32)
     }
 
     #[test]

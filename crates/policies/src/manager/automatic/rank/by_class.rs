@@ -12,8 +12,6 @@ use crate::list::{Links, List, NIL, lengthen};
 use crate::manager::automatic::learn::intervals::{ClassId, Classes, STRAY};
 use crate::manager::automatic::tuning::Tuning;
 
-/// Other classes looked at with each question.
-const REVIEWED: u32 = 1;
 /// Classes looked at, at most, until one is still the least.
 const TRIES: u32 = 4;
 /// Classes whose least values are summed up in one place.
@@ -188,10 +186,8 @@ impl PagesByClass {
     pub fn least(&mut self, classes: &Classes, age: impl Fn(u32) -> u32) -> Option<u32> {
         // Looked at every time, since strays lose their value sooner than other pages.
         self.look(usize::from(STRAY), classes, &age);
-        for _ in 0..REVIEWED {
-            self.reviewed = if self.reviewed + 1 < self.by_class.len() { self.reviewed + 1 } else { 0 };
-            self.look(self.reviewed, classes, &age);
-        }
+        self.reviewed = if self.reviewed + 1 < self.by_class.len() { self.reviewed + 1 } else { 0 };
+        self.look(self.reviewed, classes, &age);
         let mut best = Least { value: f32::INFINITY, of: NIL };
         for _ in 0..TRIES {
             let class = self.least_class()?;

@@ -112,9 +112,7 @@ impl Held {
         push(&mut self.own, frame);
         self.sampled += u32::from(page.is_sampled());
         if let Some(Orders { links, by_use, by_class }) = &mut self.orders {
-            if frame as usize >= links.len() {
-                links.lengthen_to(frame as usize + 1);
-            }
+            links.lengthen_for(frame);
             by_use[usize::from(used.twice)].push_tail(links, frame);
             by_class.push(frame, streams.class(used.stream, used.kind), &streams.classes);
         }
