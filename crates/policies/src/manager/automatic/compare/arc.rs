@@ -133,6 +133,8 @@ impl Arc {
 
     pub fn access(&mut self, slot: u32, c: u32, pages: &mut SampledPages) {
         self.links.lengthen_for(slot);
+        // The capacity may have shrunk.
+        self.target = self.target.min(c as f32);
         let place = pages.samples[slot].shadowed.arc;
         let ratio = |more: u32, less: u32| (more as f32 / less.max(1) as f32).max(1.0);
         let (b1, b2) = (self.len(Place::B1), self.len(Place::B2));
@@ -174,5 +176,34 @@ impl Arc {
             list.check_invariants(&self.links);
             assert_eq!(list.len(), *count, "slots in a list of ARC");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::holdings::Holdings;
+    use super::*;
+    use crate::ids::PageId;
+    use crate::manager::automatic::learn::samples::{Rates, Samples};
+    use crate::manager::automatic::tuning::Tuning;
+
+    /// Otherwise pages used twice would be the only ones to go for a long time.
+    #[test]
+    fn the_share_of_pages_used_once_is_one_at_most_in_a_cache_that_has_shrunk() {
+        let samples = Samples::new(Rates::new(64, &Tuning::default()));
+        let mut pages = SampledPages { samples, holdings: Holdings::new(false) };
+        let mut arc = Arc::default();
+        let slots: Vec<u32> = (0..24).map(|page| pages.samples.insert(PageId(page), 0, None)).collect();
+        let mut use_at = |slot: u32, capacity: u32| {
+            arc.access(slot, capacity, &mut pages);
+            arc.check_invariants(&pages);
+            arc.once_share(capacity)
+        };
+        // Those used twice leave T1, so that those used once leave ghosts, which come back.
+        slots[..4].iter().for_each(|slot| _ = (use_at(*slot, 8), use_at(*slot, 8)));
+        slots[4..12].iter().for_each(|slot| _ = use_at(*slot, 8));
+        let before = slots[4..8].iter().map(|slot| use_at(*slot, 8)).fold(0.0, f32::max);
+        assert!(before > 0.25, "{before}");
+        assert!(use_at(slots[20], 2) <= 1.0);
     }
 }

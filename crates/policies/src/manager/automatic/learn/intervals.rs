@@ -269,6 +269,11 @@ impl Classes {
         self.values[usize::from(class)] = values;
     }
 
+    /// Whether no page waits in `class`, so that it is free once it is [given up](Self::give_up).
+    pub fn is_idle(&self, class: ClassId) -> bool {
+        self.counts[usize::from(class)].waiting_pages() == 0
+    }
+
     /// The stream that had `class` added gives it up.
     pub fn give_up(&mut self, class: ClassId) {
         let counts = &mut self.counts[usize::from(class)];

@@ -265,7 +265,7 @@ impl Streams {
             self.streams.push(Stream::new(key, now));
             self.streams.len() - 1
         } else {
-            let slot = self.oldest(now, |_| true).expect("there are as many as there may be");
+            let slot = self.oldest(now, |_, _| true).expect("there are as many as there may be");
             self.index.remove(self.streams[slot].key, |slot| self.streams[slot as usize].key);
             self.strip(slot);
             let frames = self.streams[slot].frames;
@@ -277,13 +277,13 @@ impl Streams {
     }
 
     /// The one used longest ago of the next few streams for which `fits`.
-    fn oldest(&mut self, now: u32, fits: impl Fn(&Stream) -> bool) -> Option<usize> {
+    fn oldest(&mut self, now: u32, fits: impl Fn(&Stream, &Classes) -> bool) -> Option<usize> {
         let mut oldest = None;
         for _ in 0..PROBES.min(self.streams.len()) {
             self.hand = if self.hand + 1 < self.streams.len() { self.hand + 1 } else { 0 };
             let stream = &self.streams[self.hand];
             let age = now.wrapping_sub(stream.used);
-            if fits(stream) && oldest.is_none_or(|(most, _)| age > most) {
+            if fits(stream, &self.classes) && oldest.is_none_or(|(most, _)| age > most) {
                 oldest = Some((age, self.hand));
             }
         }
@@ -339,10 +339,12 @@ impl Streams {
     fn add_class(&mut self, slot: usize, kind: u8) -> ClassId {
         let mut added = self.classes.add(kind);
         if added.is_none() {
-            // One that was used longer ago has to do without, unless waiting pages keep its classes.
+            // One that was used longer ago has to do without, if that frees a class: waiting pages keep theirs.
             let now = self.streams[slot].used;
-            let has_classes = |stream: &Stream| stream.used != now && stream.classes().next().is_some();
-            if let Some(from) = self.oldest(now, has_classes) {
+            let frees_one = |stream: &Stream, classes: &Classes| {
+                stream.used != now && stream.classes().any(|class| classes.is_idle(class))
+            };
+            if let Some(from) = self.oldest(now, frees_one) {
                 self.strip(from);
                 added = self.classes.add(kind);
             }
@@ -556,5 +558,25 @@ mod tests {
             streams.missed(slot, misses_at);
             assert_eq!(!streams[slot].is_revoked(), has_its_say, "at {misses_at}");
         }
+    }
+
+    /// Its classes would not be free: pages wait in them.
+    #[test]
+    fn a_stream_whose_pages_wait_keeps_its_classes() {
+        let tuning = Tuning::default();
+        let mut streams = Streams::new(Classes::new(800.0, 100.0, 1, &tuning), 1000, 100, &tuning);
+        let [first, second] = [1, 2].map(|context| {
+            let stream = streams.find(ContextId(context), FileId(0), context);
+            streams[stream].hits = u64::from(u32::MAX);
+            stream
+        });
+        let class = streams.class_to_learn(first, NEW);
+        assert_eq!(streams[first].classes().next(), Some(class));
+        streams.classes.begin(class);
+        assert_eq!(streams.class_to_learn(second, NEW), ClassId::from(NEW), "there is none for it");
+        assert_eq!(streams[first].classes().next(), Some(class));
+        streams.classes.end(class, 0, 10, true);
+        assert_eq!(streams.class_to_learn(second, NEW), class);
+        assert_eq!(streams[first].classes().next(), None);
     }
 }
