@@ -339,7 +339,8 @@ impl Streams {
     fn add_class(&mut self, slot: usize, kind: u8) -> ClassId {
         let mut added = self.classes.add(kind);
         if added.is_none() {
-            // One that was used longer ago has to do without, if that frees a class: waiting pages keep theirs.
+            // One that was used longer ago has to do without, if that frees a class. Waiting pages keep
+            // theirs.
             let now = self.streams[slot].used;
             let frees_one = |stream: &Stream, classes: &Classes| {
                 stream.used != now && stream.classes().any(|class| classes.is_idle(class))
