@@ -604,8 +604,9 @@ impl FileOptions {
     /// too short, fails with the same kind, and poisons it. There is one exception: if a page at the old end
     /// was written back before, the file is as long again, with zeros where the others have cut.
     ///
-    /// A flush gives back the space behind the length in bytes. So a file system whose blocks are smaller than
-    /// pages may refuse, when it is full, a write of bytes that the file has: the whole last page is written.
+    /// A flush gives back the space behind the length in bytes. So a file system whose blocks are smaller
+    /// than pages may refuse, when it is full, a write of bytes that the file has: the whole last page is
+    /// written.
     pub fn bytes(mut self, on: bool) -> Self {
         self.bytes = on;
         self
