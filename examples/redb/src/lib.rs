@@ -80,7 +80,8 @@ impl StorageBackend for PoolBackend {
     }
 
     fn close(&self) -> io::Result<()> {
-        self.file.clone().close()?;
-        Ok(self.tenant.clone().close()?)
+        // redb calls this once, whatever has failed.
+        let closed = self.file.clone().close();
+        Ok(closed.and(self.tenant.clone().close())?)
     }
 }

@@ -4,9 +4,11 @@
 
 mod common;
 
+use bufpool::IoOperation;
+use bufpool::sim::{SimDevice, SimFailure, SimFault};
 use bufpool_redb::PoolBackend;
 use common::{Random, Rows, assert_same, change, open, rows_of, small_pool};
-use redb::Database;
+use redb::{Database, StorageBackend};
 
 #[test]
 fn committed_rows_are_there_for_either_backend() {
@@ -51,4 +53,22 @@ fn two_databases_share_a_pool() {
             });
         }
     });
+}
+
+/// redb calls this once, whatever has failed.
+#[test]
+fn closing_lets_go_of_file_and_tenant_even_if_it_fails() {
+    for operation in [IoOperation::Write, IoOperation::Sync] {
+        let device = SimDevice::new(1);
+        let pool = small_pool().deterministic(1).open_on(&device).unwrap();
+        let backend = PoolBackend::open(&pool, "x", "x.redb").unwrap();
+        backend.set_len(8192).unwrap();
+        backend.sync_data().unwrap();
+        backend.write(0, &[1; 8192]).unwrap();
+        device.fail(SimFault { operation, nth: device.calls(operation) + 1, failure: SimFailure::Io });
+        backend.close().unwrap_err();
+        let stats = pool.stats();
+        assert!(!stats.tenants.iter().any(|tenant| tenant.name == "x" && !tenant.closed), "{operation:?}");
+        PoolBackend::open(&pool, "x", "x.redb").unwrap();
+    }
 }

@@ -5,8 +5,10 @@ use std::ptr::NonNull;
 use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use bufpool::{At, Context, File, OwnedPin, Pool, Tenant, site};
+use bufpool::{At, Context, ErrorKind, File, OwnedPin, Pool, Tenant, site};
 use libsqlite3_sys as ffi;
 
 use crate::contexts::Contexts;
@@ -19,6 +21,11 @@ use crate::wal_index::{WalIndex, WalUser};
 /// [`FETCHED_SHARE_TOGETHER`], so that pins leave frames to everybody.
 const FETCHED_SHARE: u32 = 16;
 const FETCHED_SHARE_TOGETHER: u32 = 4;
+
+/// How long, and at which intervals, a file that is to be shortened waits for pins beyond its new end. In WAL
+/// mode a writer may fetch a page there for a moment, which it finds in its cache then.
+const PIN_WAIT: Duration = Duration::from_secs(2);
+const PIN_PAUSE: Duration = Duration::from_micros(100);
 
 /// A connection to a database. It is a tenant of the pool, and its accesses are made in the context of the
 /// statement that it runs.
@@ -162,8 +169,12 @@ impl Connection {
         let page = file.page(offset / file.page_bytes() as u64);
         let classes = Some(&self.database.classes).filter(|_| self.has_page_classes);
         let class = classes.map_or(0, |classes| classes.get(page.number()));
-        let pin = self.access().at(site!("xFetch")).pin_owned(page.class(class));
-        let pin = self.in_pool(pin, ffi::SQLITE_IOERR_READ)?;
+        let pin = match self.access().at(site!("xFetch")).pin_owned(page.class(class)) {
+            // Another connection's checkpoint has shortened the file meanwhile: SQLite asks for pages that a
+            // writer has in its cache, too.
+            Err(error) if error.kind() == ErrorKind::PageBeyondEnd => return Ok(None),
+            pin => self.in_pool(pin, ffi::SQLITE_IOERR_READ)?,
+        };
         let place = pin.as_ptr().cast::<u8>();
         if let Some(classes) = classes {
             // SAFETY: the pin keeps the page where it is, and SQLite's locks keep other connections from
@@ -192,13 +203,23 @@ impl Connection {
 
     pub fn set_len(&mut self, bytes: u64) -> Result<()> {
         let chunk_bytes = self.chunk_bytes.max(1);
+        let bytes = bytes.checked_next_multiple_of(chunk_bytes).unwrap_or(bytes);
         let file = self.file_to_change()?;
-        let set = file.set_byte_len(bytes.next_multiple_of(chunk_bytes));
+        let until = Instant::now() + PIN_WAIT;
+        let set = loop {
+            match file.set_byte_len(bytes) {
+                Err(error) if error.kind() == ErrorKind::PageBusy && Instant::now() < until => {
+                    thread::sleep(PIN_PAUSE);
+                }
+                set => break set,
+            }
+        };
         self.in_pool(set, ffi::SQLITE_IOERR_TRUNCATE)
     }
 
     /// The database is about to have `bytes`: their space is allocated at once.
-    pub fn expect_length(&mut self, bytes: u64) -> Result<()> {
+    pub fn expect_length(&mut self, bytes: i64) -> Result<()> {
+        let bytes = u64::try_from(bytes).unwrap_or(0);
         if bytes > self.length_bytes()? { self.set_len(bytes) } else { Ok(()) }
     }
 
@@ -269,5 +290,75 @@ impl Connection {
 
     pub fn wal_barrier() {
         WalIndex::barrier();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bufpool::PoolOptions;
+
+    use super::*;
+    use crate::database::Sharing;
+
+    /// In WAL mode a writer asks for pages that it has in its cache while another connection's checkpoint
+    /// shortens the file. Neither is an error.
+    #[test]
+    fn a_page_is_fetched_while_another_connection_shortens_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let pool = PoolOptions::new().frames(256).page_bytes(4096).open().unwrap();
+        let databases = Databases::default();
+        let flags = ffi::SQLITE_OPEN_READWRITE | ffi::SQLITE_OPEN_CREATE;
+        let connect = || {
+            let path = folder.path().join("x.db");
+            let database = databases.open(&path, flags, None, Sharing::Never).unwrap();
+            let mut connection =
+                Connection::open(&pool, &databases, database, false, Contexts::NONE).unwrap();
+            connection.lock(Level::Shared).unwrap();
+            connection.map(1 << 30);
+            connection
+        };
+        let (mut writer, mut checkpoint) = (connect(), connect());
+        let mut failures = Vec::new();
+        std::thread::scope(|scope| {
+            let shortens = scope.spawn(|| {
+                let mut failures = Vec::new();
+                for _ in 0..2000 {
+                    for pages in [16, 2] {
+                        failures.extend(checkpoint.set_len(pages * 4096).err());
+                    }
+                }
+                failures
+            });
+            while !shortens.is_finished() {
+                match writer.fetch(10 * 4096, 4096) {
+                    Ok(Some(_)) => writer.unfetch(10 * 4096),
+                    Ok(None) => {}
+                    Err(failure) => failures.push(failure),
+                }
+            }
+            failures.extend(shortens.join().unwrap());
+        });
+        writer.close(&databases).unwrap();
+        checkpoint.close(&databases).unwrap();
+        assert!(failures.is_empty(), "{failures:?}");
+    }
+
+    /// SQLite passes on what a program says, and a length is made one of whole chunks.
+    #[test]
+    fn a_length_that_cannot_be_changes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let pool = PoolOptions::new().frames(64).page_bytes(4096).open().unwrap();
+        let databases = Databases::default();
+        let flags = ffi::SQLITE_OPEN_READWRITE | ffi::SQLITE_OPEN_CREATE;
+        let database = databases.open(&folder.path().join("x.db"), flags, None, Sharing::Never).unwrap();
+        let mut connection = Connection::open(&pool, &databases, database, false, Contexts::NONE).unwrap();
+        connection.lock(Level::Exclusive).unwrap();
+        connection.set_len(8192).unwrap();
+        connection.chunk_bytes = 65536;
+        connection.expect_length(-1).unwrap();
+        assert_eq!(connection.length_bytes().unwrap(), 8192);
+        assert!(connection.set_len(u64::MAX).is_err());
+        assert_eq!(connection.length_bytes().unwrap(), 8192);
+        connection.close(&databases).unwrap();
     }
 }

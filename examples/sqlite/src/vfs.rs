@@ -360,7 +360,7 @@ unsafe extern "C" fn x_file_control(
         ffi::SQLITE_FCNTL_SIZE_HINT => {
             // SAFETY: the argument of this operation is a length.
             let bytes = unsafe { *argument.cast::<i64>() };
-            return open.at_border(|connection| connection.expect_length(bytes as u64));
+            return open.at_border(|connection| connection.expect_length(bytes));
         }
         ffi::SQLITE_FCNTL_VFSNAME => {
             // SAFETY: `register` was given a C string that lives for ever.
