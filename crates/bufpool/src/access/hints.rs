@@ -432,12 +432,16 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
             self.pages = None;
             self.cursor.yielded = pages;
             self.cursor.disclosed = 0;
+            // A trace has one list a tenant, so there the old one ends first.
+            if let Some(before) = before {
+                policy.record(Event::HintsEnd { tenant: before.id.tenant().0 });
+            }
             if let Some(list) = self.list {
                 self.cursor.disclose(&mut policy, list);
             }
             // The pages that both lists name go over to the new one when the other is closed.
             if let Some(before) = before {
-                self.ended.add(&policy.close_hints(before.id, before.context, self.depth_max));
+                self.ended.add(&policy.end_hints(before.id, before.context, self.depth_max));
             }
         }
         self.pump();

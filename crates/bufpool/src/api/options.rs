@@ -223,7 +223,8 @@ impl PoolOptions {
     }
 
     /// Whether accesses are told apart by call site and scope. If not, statistics have one context for each
-    /// tenant, and managers see one stream for each file. Default true.
+    /// tenant and [class](crate::Page::class) of pages, and managers see one stream for each file and class.
+    /// Default true.
     pub fn call_sites(mut self, on: bool) -> Self {
         self.call_sites = on;
         self

@@ -692,6 +692,8 @@ fn close(pool: &PoolShared) -> Result<()> {
         }
     };
     pool.write_back.stop();
+    // Pages on their way down get there, so that a persistent tier has them.
+    pool.backend.drain();
     pool.tier.iter().for_each(|tier| tier.close());
     pool.backend.drain();
     flushed

@@ -156,7 +156,7 @@ impl Report {
             writeln!(
                 f,
                 "{:<20} {:<18} {:>8} {:>5.1}% {:>12} {:>12} {:>9.6} {:>10} {:>10} {:>10}",
-                tenant.name,
+                on_one_line(&tenant.name),
                 manager(tenant),
                 tenant.resident_frames,
                 100.0 * ratio(u64::from(tenant.resident_frames), frames),
@@ -207,14 +207,14 @@ impl Report {
                 program.out_of_fuel,
                 program.faults,
                 program.invalid_answers,
-                tenant.name,
+                on_one_line(&tenant.name),
                 program.name
             )?;
             if let Some(why) = program.unloaded {
                 writeln!(
                     f,
                     "          unloaded: {why}. The pages of {} go in LRU order until it is given a program.",
-                    tenant.name
+                    on_one_line(&tenant.name)
                 )?;
             }
         }
@@ -249,7 +249,7 @@ impl Report {
                 counts.lists,
                 hints.depth,
                 hints.depth_max,
-                tenant.map_or("", |tenant| &tenant.name),
+                tenant.map_or_else(String::new, |tenant| on_one_line(&tenant.name)),
                 context.map_or_else(|| "a context that was recycled".to_owned(), ContextStats::label)
             )?;
         }
@@ -284,7 +284,7 @@ impl Report {
                 f,
                 "and {} contexts of {} that were recycled, with {} accesses, {} read misses",
                 tenant.contexts_recycled,
-                tenant.name,
+                on_one_line(&tenant.name),
                 tenant.recycled_accesses,
                 tenant.recycled_misses - tenant.recycled_creations
             )?;
@@ -359,10 +359,23 @@ impl Report {
                 write!(f, "{pattern:<10} {:<24} {unchanged:<20} ", evidence(seen))?;
             }
         }
-        write!(f, "{}: {}", seen.who, seen.context.label())?;
+        write!(f, "{}: {}", on_one_line(seen.who), on_one_line(&seen.context.label()))?;
         row.stream.map_or(Ok(()), |stream| write!(f, ", {}", stream.file))?;
         writeln!(f)
     }
+}
+
+/// A name as it is shown in a line: what would end the line, or move in it, is escaped.
+fn on_one_line(name: &str) -> String {
+    let mut shown = String::with_capacity(name.len());
+    for letter in name.chars() {
+        if letter.is_control() {
+            shown.extend(letter.escape_default());
+        } else {
+            shown.push(letter);
+        }
+    }
+    shown
 }
 
 fn manager(tenant: &TenantStats) -> String {

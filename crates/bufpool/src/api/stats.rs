@@ -422,6 +422,7 @@ fn take_from(pieces: &Pieces<'_>) -> Stats {
 fn totals(pool: &PoolShared) -> Stats {
     let policy = pool.policy.lock();
     let unlisted: u64 = policy.tenants.iter().map(|entry| entry.hits_unlisted).sum();
+    let unlisted = unlisted + policy.departed_unlisted;
     let directory = &policy.directory;
     let total = directory.stats();
     let counters = &pool.counters;

@@ -30,7 +30,7 @@ use crate::policy::lock::PolicyState;
 use crate::state::waiting::{Limit, Refused};
 use crate::thread::context::Context;
 use crate::thread::site::{CallPlace, Origin, PageClass, Site};
-use crate::write::evict::Eviction;
+use crate::write::evict::{Emptying, Eviction};
 
 /// A tenant whose accesses come from where the engine says; see [`Tenant::at`] and [`Tenant::in_context`].
 #[derive(Clone, Copy)]
@@ -694,11 +694,12 @@ impl Tenant {
             let set =
                 policy.set_limit(self.tenant_id(), |directory| directory.set_cap(self.tenant_id(), frames));
             set.map_err(|error| tenant_error(OPERATION, error))?;
-            policy.tenants[self.tenant_id().index()].cap_frames = frames;
+            let all = policy.directory.frames();
+            policy.tenants[self.tenant_id().index()].cap_frames = frames.min(all);
             // A tenant with a low cap notes every hit, so marks from before must not let any be skipped.
             policy.begin_epoch();
         }
-        Eviction::of(&self.pool).shrink_to_cap(self.tenant_id())
+        Eviction::of(&self.pool).shrink_to_cap(self.tenant_id(), Emptying::Waiting(None))
     }
 
     /// Closes the tenant: its pages stay where they are, under the manager of the commons if it was there,
@@ -721,6 +722,10 @@ impl Tenant {
         let entry = &mut policy.tenants[self.tenant_id().index()];
         entry.closed = true;
         entry.floor_frames = 0;
+        let had_program = entry.program.take().is_some();
+        if had_program {
+            policy.record(Event::ProgramEnd { tenant: self.tenant_id().0 });
+        }
         self.shared.open_in.store(PoolTag::CLOSED.as_ptr(), Ordering::Relaxed);
         Ok(())
     }

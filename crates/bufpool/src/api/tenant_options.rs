@@ -166,7 +166,8 @@ impl TenantOptions {
         let cap_frames = self.privileged_frames.or(self.cap_frames);
         let has_limits = floor_frames > 0 || cap_frames.is_some();
         let mut policy = self.pool.policy.lock();
-        let cap_frames = cap_frames.unwrap_or(policy.directory.frames());
+        let frames = policy.directory.frames();
+        let cap_frames = cap_frames.map_or(frames, |cap| cap.min(frames));
         self.pool.check_floors(&policy, 0, floor_frames, OPERATION)?;
         let opened = if is_privileged {
             policy.directory.open_privileged(floor_frames)

@@ -81,7 +81,7 @@ impl<'a> FrameSearch<'a> {
                 rules.dirty = Dirty::Exchanged;
             }
             let hint = self.touch_upcoming();
-            let (admitted, is_entered, wishes) = {
+            let (admitted, is_entered, wishes, is_above_cap) = {
                 let policy = self.tenant.lock_policy(self.purpose.operation());
                 let mut policy = policy.map_err(|error| self.page.named_in(error))?;
                 if let Some(hint) = hint {
@@ -96,12 +96,16 @@ impl<'a> FrameSearch<'a> {
                     policy.directory.loaded(admitted.frame());
                 }
                 policy.leave_hint(policy.directory.miss_hint(id));
-                (admitted, is_entered, policy.take_wishes())
+                (admitted, is_entered, policy.take_wishes(), policy.directory.is_above_cap(id))
             };
             let Some(admitted) = admitted else { return Ok(None) };
             let vacated = Eviction::of(pool).vacate(admitted, id, self.site, creation, how);
             if !wishes.is_empty() {
                 Wishes::of(pool).carry_out(wishes, how);
+            }
+            if is_above_cap {
+                // Pages that could not leave when the cap was lowered. A failure is the affair of its file.
+                let _ = Eviction::of(pool).shrink_to_cap(id, how);
             }
             match vacated {
                 Ok(Emptied::Frame(lease)) => return Ok(Some(Found { lease, is_entered })),

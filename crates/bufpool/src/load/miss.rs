@@ -33,6 +33,7 @@ use crate::state::shared::PoolShared;
 use crate::state::waiting::{Purpose, Refused, Waits};
 use crate::thread::site::SiteRef;
 use crate::write::evict::Emptying;
+use crate::write::wishes::Wishes;
 
 /// Brings absent pages in.
 #[derive(Clone, Copy)]
@@ -129,6 +130,9 @@ impl<'p> Miss<'p> {
             policy.line_up(&mut admitted);
         }
         self.pool.note_plans(&mut policy);
+        let wishes = policy.take_wishes();
+        drop(policy);
+        Wishes::of(self.pool).carry_out(wishes, Emptying::AtOnce);
         admitted
     }
 }

@@ -37,6 +37,7 @@ use crate::policy::claims::{Admitted, ClaimRules, Dirty};
 use crate::state::shared::{PoolShared, drop_pool_elsewhere};
 use crate::thread::site::SiteRef;
 use crate::write::evict::{Emptied, Emptying, Eviction};
+use crate::write::wishes::Wishes;
 
 /// Pages whose frames are asked for under one hold of the policy lock.
 const BATCH_PAGES: usize = 256;
@@ -269,7 +270,9 @@ impl<'p> Prefetch<'p> {
         admitted.extend(pages.clone().take(room).map_while(admit));
         policy.line_up(&mut admitted);
         policy.note_ahead(charge.tenant, pages, &admitted);
+        let wishes = policy.take_wishes();
         drop(policy);
+        Wishes::of(self.pool).carry_out(wishes, Emptying::AtOnce);
         if admitted.len() < room {
             self.pool.counters.prefetch_scarce.fetch_add(1, Ordering::Relaxed);
             self.pool.write_back.kick();

@@ -81,6 +81,8 @@ pub(crate) struct PolicyState {
     epochs: Epochs,
     /// Hits that were noted one by one.
     pub hits_noted: u64,
+    /// [`TenantEntry::hits_unlisted`] of tenants whose numbers have been reused.
+    pub departed_unlisted: u64,
     /// Scratch space of `count_skipped`, kept to save allocations; empty between calls.
     skipped: Vec<(TenantId, u64)>,
     /// Of the threads of the process that have ended, the first so many have no log left in the pool.
@@ -188,6 +190,7 @@ impl PolicyState {
             filter,
             epochs,
             hits_noted: 0,
+            departed_unlisted: 0,
             skipped: Vec::with_capacity(KEYS),
             ended_seen: 0,
             recording: recorder.map(Recording::new),
@@ -198,7 +201,8 @@ impl PolicyState {
     pub fn add_tenant(&mut self, id: TenantId, entry: TenantEntry) {
         self.contexts.open_tenant(id);
         if id.index() < self.tenants.len() {
-            self.tenants[id.index()] = entry;
+            let before = std::mem::replace(&mut self.tenants[id.index()], entry);
+            self.departed_unlisted += before.hits_unlisted;
         } else {
             self.tenants.push(entry);
         }
@@ -607,8 +611,13 @@ impl PolicyState {
 
     /// Closes a list that was opened from the context, and notes what became of it. Returns that.
     pub fn close_hints(&mut self, list: HintListId, context: ContextId, depth_max: u32) -> HintCounts {
-        let counts = self.directory.close_hints(list).unwrap_or_default();
         self.record(Event::HintsEnd { tenant: list.tenant().0 });
+        self.end_hints(list, context, depth_max)
+    }
+
+    /// As [`close_hints`](Self::close_hints), where the recorder has been told.
+    pub fn end_hints(&mut self, list: HintListId, context: ContextId, depth_max: u32) -> HintCounts {
+        let counts = self.directory.close_hints(list).unwrap_or_default();
         let site = self.hint_site(list.tenant(), context);
         site.counts.add(&counts);
         site.depth_max = site.depth_max.max(depth_max);

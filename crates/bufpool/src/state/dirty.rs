@@ -35,7 +35,9 @@ impl PoolShared {
             let dirty = self.counters.dirty_frames.fetch_add(1, Ordering::Relaxed) + 1;
             // Wakes the writer at the limit, and for every [`BATCH_PAGES`] pages above it.
             let limit = self.dirty_limit.load(Ordering::Relaxed);
-            let is_due = dirty >= limit && (dirty - limit).is_multiple_of(BATCH_PAGES as u64);
+            // A small pool has no [`BATCH_PAGES`] above its limit.
+            let step = (limit / 8).clamp(1, BATCH_PAGES as u64);
+            let is_due = dirty >= limit && (dirty - limit).is_multiple_of(step);
             if is_due && self.owner.is_here() {
                 self.write_back.kick();
             }

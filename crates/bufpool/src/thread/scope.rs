@@ -20,7 +20,7 @@
 //! an access only reads it. What a hash stands for is in a table of the process, where reports find it. The
 //! table is bounded: of chains beyond the latest 65,536 or so only the numbers are left, not the names.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fmt;
 use std::marker::PhantomData;
@@ -42,8 +42,9 @@ const GENERATION_CHAINS: usize = if cfg!(test) { 64 } else { 1 << 15 };
 const KNOWN_CHAINS: usize = 64;
 
 thread_local! {
-    /// The level of the innermost guard that lives on the thread.
-    static LEVEL: Cell<u32> = const { Cell::new(0) };
+    /// The numbers of the thread's guards that have not ended, the outermost first.
+    static LIVE: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+    static NEXT: Cell<u64> = const { Cell::new(0) };
     static KNOWN: Known = const {
         Known { generation: Cell::new(0), chains: [const { Cell::new(ScopeId(0)) }; KNOWN_CHAINS] }
     };
@@ -86,12 +87,12 @@ impl Context {
 
     /// Puts the calling thread into this context, instead of the one it is in, while the guard lives.
     pub fn enter(self) -> Scope {
-        let level = LEVEL.get() + 1;
-        LEVEL.set(level);
+        let number = NEXT.replace(NEXT.get() + 1);
+        LIVE.with_borrow_mut(|live| live.push(number));
         Scope {
             outer: hot(|thread| thread.context.replace(self)),
             context: self,
-            level,
+            number,
             not_send: PhantomData,
         }
     }
@@ -125,7 +126,7 @@ impl fmt::Debug for Context {
 pub struct Scope {
     outer: Context,
     context: Context,
-    level: u32,
+    number: u64,
     not_send: PhantomData<*const ()>,
 }
 
@@ -144,8 +145,9 @@ impl Scope {
 
 impl Drop for Scope {
     fn drop(&mut self) {
-        if LEVEL.get() >= self.level {
-            LEVEL.set(self.level - 1);
+        // Numbers rise from guard to guard. One that is not there was ended by an outer one.
+        let end = |live: &mut Vec<u64>| live.binary_search(&self.number).map(|at| live.truncate(at)).is_ok();
+        if LIVE.try_with(|live| end(&mut live.borrow_mut())).unwrap_or(false) {
             hot(|thread| thread.context.set(self.outer));
         }
     }

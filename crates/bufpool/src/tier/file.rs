@@ -133,7 +133,9 @@ impl FileTier {
         let deadline = Instant::now() + STUCK;
         loop {
             let state = self.state.lock();
-            if state.used.as_ref().is_none_or(|used| !used.store.has_transfers_beyond()) {
+            // A pool that has closed meanwhile may be writing its directory behind the last place.
+            let Some(used) = &state.used else { return false };
+            if !used.store.has_transfers_beyond() {
                 return true;
             }
             drop(state);
@@ -153,7 +155,7 @@ impl FileTier {
         let mut state = self.state.lock();
         let turn = state.turn;
         let Some(used) = &mut state.used else { return Demoted::Refused };
-        let Some(id) = used.store.id(page) else { return Demoted::Refused };
+        let Some(id) = used.store.id(page) else { return Demoted::PassedUp };
         let (demoted, place) = used.store.admit(id, &bytes, offer);
         let Some(place) = place else { return demoted };
         // SAFETY: the completion keeps the page until the write is over, and nobody changes it.
@@ -267,13 +269,13 @@ impl Tier for FileTier {
             let id = used.store.id(page)?;
             let (copies::Copy { envelope, bytes }, stays_below) = used.store.find(id, version)?;
             let promised = Promised { envelope, stays_below };
-            Some((promised, bytes, used.file.clone()))
+            Some((promised, bytes, used.file.clone(), id))
         });
-        let is_rescue = matches!(found, Some((_, Placed { bytes: Some(_), .. }, _)));
+        let is_rescue = matches!(found, Some((_, Placed { bytes: Some(_), .. }, ..)));
         state.rescues += u64::from(is_rescue);
         // The pool's code that is told may call the tier.
         drop(state);
-        let Some((promised, Placed { place, bytes }, file)) = found else {
+        let Some((promised, Placed { place, bytes }, file, page)) = found else {
             return done.absent(into);
         };
         if let Some(bytes) = bytes {
@@ -281,7 +283,8 @@ impl Tier for FileTier {
             return promised.give(into, done);
         }
         let ends = Mutex::new(Some((into, done)));
-        let completion = Arc::new(Read { state: Arc::downgrade(&self.state), turn, place, promised, ends });
+        let completion =
+            Arc::new(Read { state: Arc::downgrade(&self.state), turn, page, place, promised, ends });
         let buffer = completion.ends.lock().as_mut().map(|(into, _)| {
             // SAFETY: the buffer lies in the completion, where nobody reaches it before the read is over.
             unsafe { lend(NonNull::from(&mut **into)) }
@@ -376,6 +379,7 @@ struct Read {
     state: Weak<Mutex<State>>,
     /// The turn of the pool that it is made for.
     turn: u64,
+    page: PageId,
     place: u32,
     promised: Promised,
     /// The buffer that is read into, and the end of the question.
@@ -389,6 +393,9 @@ impl Completion for Read {
             state.failures += u64::from(result.is_err());
             if let Some(used) = state.used_in(self.turn) {
                 used.store.end_transfer(self.place);
+                if result.is_err() {
+                    used.store.lose(self.page, self.place);
+                }
             }
         }
         let ends = self.ends.lock().take();

@@ -130,9 +130,11 @@ impl TierLink {
     ) -> Below {
         let page = page_of(name);
         if !self.is_used_for(page) {
+            Counts::count(&self.counts.demotions);
+            Counts::count(&self.counts.refused);
             return Below::Nothing;
         }
-        if !self.admission.lock().admits(page, PageWorth::Once, contents.len(), self.now_ns()) {
+        if !self.admission.lock().admits_read(page, contents.len(), self.now_ns()) {
             Counts::count(&self.counts.not_admitted);
             return Below::Nothing;
         }
@@ -155,6 +157,10 @@ impl TierLink {
         contents: &[u8],
         prepare: impl FnOnce(&mut [u8]) -> bool,
     ) -> Option<Demotion> {
+        if !self.admission.lock().has_rate_for(contents.len(), self.now_ns()) {
+            Counts::count(&self.counts.not_admitted);
+            return None;
+        }
         let page = self.copy(name, version, contents, prepare)?;
         Some(Demotion { link: Arc::clone(self), name, version, page: Some(page) })
     }
@@ -202,12 +208,17 @@ impl TierLink {
         prepare: impl FnOnce(&mut [u8]) -> bool,
     ) -> Option<Demotion> {
         let page = page_of(name);
-        if !self.admission.lock().admits(page, worth, contents.len(), self.now_ns()) {
+        // What is not sent takes nothing from the limit.
+        let is_sent = self.is_used_for(page);
+        let mut admission = self.admission.lock();
+        let is_admitted = admission.admits(page, worth)
+            && (!is_sent || admission.has_rate_for(contents.len(), self.now_ns()));
+        drop(admission);
+        if !is_admitted {
             Counts::count(&self.counts.not_admitted);
             return None;
         }
-        let page =
-            if self.is_used_for(page) { Some(self.copy(name, version, contents, prepare)?) } else { None };
+        let page = if is_sent { Some(self.copy(name, version, contents, prepare)?) } else { None };
         Some(Demotion { link: Arc::clone(self), name, version, page })
     }
 
@@ -298,6 +309,9 @@ impl TierLink {
             Answer::Filled(copy) if self.is_page(name, version, copy) => Took::Hit,
             Answer::Filled(_) => {
                 Counts::count(&self.counts.wrong);
+                // Otherwise a tier that keeps what is taken would take the page for one that it has.
+                let pages = name.number..name.number + 1;
+                self.forget(TierRange { file: name.file, file_tag: name.file_tag, pages });
                 Took::No
             }
             Answer::Absent => Took::No,
@@ -337,6 +351,7 @@ impl TierLink {
     /// Notes that the engine's hooks have rejected a copy that was taken.
     pub fn was_rejected(&self) {
         Counts::count(&self.counts.wrong);
+        Counts::count(&self.counts.absent);
         self.counts.hits.fetch_sub(1, Ordering::Relaxed);
     }
 

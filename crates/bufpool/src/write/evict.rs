@@ -17,7 +17,7 @@ use crate::files::word::OwnedWord;
 use crate::memory::lease::FrameLease;
 use crate::page::latch::Latch;
 use crate::page::readers;
-use crate::policy::claims::{Admitted, Victim};
+use crate::policy::claims::{Admitted, Dirty, Victim};
 use crate::state::departing::{Departing, Reason};
 use crate::state::shared::PoolShared;
 use crate::thread::site::SiteRef;
@@ -171,17 +171,20 @@ impl<'p> Eviction<'p> {
     }
 
     /// Evicts what a tenant has above its cap.
-    pub(crate) fn shrink_to_cap(self, tenant: TenantId) -> Result<()> {
+    pub(crate) fn shrink_to_cap(self, tenant: TenantId, how: Emptying) -> Result<()> {
         loop {
-            let rules = self.pool.claim_rules();
+            let mut rules = self.pool.claim_rules();
+            if how == Emptying::AtOnce {
+                rules.dirty = Dirty::Exchanged;
+            }
             let (victim, wishes) = {
                 let mut policy = self.pool.policy.lock();
                 self.pool.drain_logs(&mut policy);
                 (policy.shrink(tenant, &rules), policy.take_wishes())
             };
             let Some(victim) = victim else { return Ok(()) };
-            let has_left = self.leave(victim, tenant, Emptying::Waiting(None));
-            Wishes::of(self.pool).carry_out(wishes, Emptying::Waiting(None));
+            let has_left = self.leave(victim, tenant, how);
+            Wishes::of(self.pool).carry_out(wishes, how);
             // A page that cannot be written yet stays for now.
             if !has_left? {
                 return Ok(());

@@ -396,6 +396,9 @@ impl Directory {
             self.withdraw(frame.0, tenant);
         }
         debug_assert_eq!(self.ledger.frames[frame.0].state, FrameState::Limbo);
+        let evictions = &mut self.ledger.tenants[owner.index()].stats.evictions;
+        // The number may be another tenant's by now, which has not counted it.
+        *evictions = evictions.saturating_sub(1);
         if let Some(claimed) = self.level_one.placeholder(&self.ledger, page) {
             self.level_one.placeholder_met(&mut self.ledger, claimed, Arrival::Restored);
         }
@@ -483,6 +486,12 @@ impl Directory {
     /// Frames that `tenant` owns, those in flight included.
     pub fn resident(&self, tenant: TenantId) -> u32 {
         self.ledger.tenants[tenant.index()].frames
+    }
+
+    /// Whether the tenant has more frames than its cap, which was lowered while they were busy.
+    pub fn is_above_cap(&self, tenant: TenantId) -> bool {
+        let account = &self.ledger.accounts[self.ledger.account(tenant).index()];
+        account.ledger.len() > account.cap_frames
     }
 
     /// Whether the tenant's blocks are in the [commons](Self::join_commons).

@@ -76,6 +76,12 @@ impl TierFile {
         let found_bytes = self.source.len_bytes().map_err(failed)?;
         if found_bytes >= page_bytes {
             self.read(0, &mut header)?;
+        } else if found_bytes > 0 {
+            // A tier of smaller pages may be shorter than a page.
+            let mut begin = self.buffer(1 << found_bytes.ilog2());
+            if self.read(0, &mut begin).is_ok() && begin.starts_with(MAGIC) {
+                header[..begin.len()].copy_from_slice(&begin);
+            }
         }
         let is_tiers = header.starts_with(MAGIC);
         if !is_tiers && (header.iter().any(|byte| *byte != 0) || (1..page_bytes).contains(&found_bytes)) {

@@ -161,6 +161,13 @@ impl Store {
         }
     }
 
+    /// A page cannot be read from its place.
+    pub fn lose(&mut self, page: PageId, place: u32) {
+        if self.copies.get_mut(page).is_some_and(|copy| copy.bytes.place == place) {
+            self.forget_page(page);
+        }
+    }
+
     /// The write of a page to a place has ended.
     pub fn written(&mut self, page: PageId, place: u32, is_written: bool) {
         self.end_transfer(place);
