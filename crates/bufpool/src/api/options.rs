@@ -299,7 +299,8 @@ impl PoolOptions {
     }
 
     /// The most bytes a second that are offered to the tier, averaged over a tenth of a second. A limit
-    /// leaves room for the tier's other users, or spares a drive that wears. Default no limit.
+    /// leaves room for the tier's other users, or spares a drive that wears. In deterministic mode, where no
+    /// time passes, nothing is offered under a limit. Default no limit.
     pub fn tier_bytes_per_second(mut self, bytes: u64) -> Self {
         self.tier_bytes_per_second = Some(bytes);
         self
