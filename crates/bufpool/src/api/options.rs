@@ -199,7 +199,10 @@ impl PoolOptions {
         self
     }
 
-    /// Whether a manager is kept from evicting a page that another tenant uses. Default true.
+    /// Whether a manager is kept from evicting a page that another tenant uses, and a page that comes back
+    /// because of a wrong overrule belongs to the tenant whose manager made it. If not, such a page takes the
+    /// frame that stayed in its place for the tenant that reads it, whatever floors and caps say. Default
+    /// true.
     pub fn shared_pages(mut self, on: bool) -> Self {
         self.shared_pages = on;
         self

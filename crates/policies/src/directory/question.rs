@@ -154,12 +154,7 @@ impl Directory {
             // Shared pages: a block that comes in through a placeholder belongs to the placeholder's owner,
             // so that no account's count changes.
             let owner = self.ledger.frames[candidate].owner;
-            let of_owner = self.ledger.account(owner);
-            let accounts = &self.ledger.accounts;
-            let keeps_shares =
-                || !accounts[of_owner.index()].is_above_floor() || accounts[account.index()].is_at_cap();
-            // Where they are not protected, floors and caps hold all the same.
-            if victim.is_some() && of_owner != account && (!self.foreign.is_empty() || keeps_shares()) {
+            if victim.is_some() && !self.foreign.is_empty() && self.ledger.account(owner) != account {
                 heir = owner;
             }
         } else if !self.ledger.accounts[account.index()].is_at_cap()

@@ -184,10 +184,9 @@ impl Fifo2Sp {
             } else {
                 self.end_holder_of(holder.page, (!ahead).then_some(true));
                 self.stats[t].mistakes += u64::from(!ahead);
-                let keeps_shares = self.held(t) <= self.floors[t] || self.held(tenant) >= self.caps[tenant];
                 self.unlink(holder.page);
                 self.stats[t].evictions += 1;
-                self.load(page, if keeps_shares { t } else { tenant }, ahead);
+                self.load(page, tenant, ahead);
                 return Outcome::Loaded { evicted: Some(holder.page) };
             }
         }

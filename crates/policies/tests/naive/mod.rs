@@ -301,10 +301,7 @@ impl Naive {
         }
         let Some(candidate) = candidate else { return Outcome::Exhausted };
         let owner = self.owner(candidate);
-        let (of_owner, account) = (self.account[owner], self.account[tenant]);
-        let keeps_shares =
-            self.held(of_owner) <= self.floors[of_owner] || self.held(account) >= self.caps[account];
-        if by_placeholder && of_owner != account && (self.shared_pages || keeps_shares) {
+        if by_placeholder && self.shared_pages && self.account[owner] != self.account[tenant] {
             heir = owner;
         }
         let victim = self.decide(owner, candidate);
