@@ -77,12 +77,8 @@ pub unsafe extern "C" fn bufpool_hints_extend(
     count: usize,
 ) -> bufpool_status {
     guarded(|| {
-        // SAFETY: this function asks the caller for null, or `count` pages.
-        let pages = unsafe { slice(pages, count, "pages") }?;
-        // SAFETY: the header asks the caller for null, or a live list that no other thread uses.
-        let list = unsafe { list(hints) }?;
-        // SAFETY: the header asks the caller for files that are null, or live handles.
-        let pages = unsafe { pages_of(&list.tenant, pages) }?;
+        // SAFETY: this function asks the caller for what the called one needs.
+        let (list, pages) = unsafe { list_and_pages(hints, pages, count) }?;
         list.hints.extend(pages);
         Ok(())
     })
@@ -101,12 +97,8 @@ pub unsafe extern "C" fn bufpool_hints_replan(
     count: usize,
 ) -> bufpool_status {
     guarded(|| {
-        // SAFETY: this function asks the caller for null, or `count` pages.
-        let pages = unsafe { slice(pages, count, "pages") }?;
-        // SAFETY: the header asks the caller for null, or a live list that no other thread uses.
-        let list = unsafe { list(hints) }?;
-        // SAFETY: the header asks the caller for files that are null, or live handles.
-        let pages = unsafe { pages_of(&list.tenant, pages) }?;
+        // SAFETY: this function asks the caller for what the called one needs.
+        let (list, pages) = unsafe { list_and_pages(hints, pages, count) }?;
         Ok(list.hints.replan(pages)?)
     })
 }
@@ -164,6 +156,24 @@ pub unsafe extern "C" fn bufpool_hints_free(hints: *mut bufpool_hints) {
         unsafe { free(hints) };
         Ok(())
     });
+}
+
+/// # Safety
+///
+/// The list is null, or one that nobody else uses during `'a`. There are `count` pages, or the pointer is
+/// null; their files are null, or live handles.
+unsafe fn list_and_pages<'a>(
+    hints: *mut bufpool_hints,
+    pages: *const bufpool_page,
+    count: usize,
+) -> Outcome<(&'a mut bufpool_hints, Vec<HintedPage>)> {
+    // SAFETY: null, or `count` pages, as this function's condition says.
+    let pages = unsafe { slice(pages, count, "pages") }?;
+    // SAFETY: null, or a list that nobody else uses during `'a`, as this function's condition says.
+    let list = unsafe { list(hints) }?;
+    // SAFETY: their files are null, or live handles, as this function's condition says.
+    let pages = unsafe { pages_of(&list.tenant, pages) }?;
+    Ok((list, pages))
 }
 
 /// # Safety

@@ -89,8 +89,8 @@ impl From<Page<'_>> for HintedPage {
 /// anew with [`replan`](Self::replan), and drop the handle at any time: that withdraws what is not reached.
 /// It may also read all pages by other calls of the same tenant: until the first call of `next` or
 /// `next_async`, each access is matched with the next hint of the list or one shortly after it. From that
-/// call on, only these calls and `skip` move the reader: they return each page that
-/// is not skipped, and other accesses move nothing.
+/// call on, only these calls and `skip` move the reader: they return each page that is not skipped, and other
+/// accesses move nothing.
 ///
 /// # Limits
 ///

@@ -272,8 +272,9 @@ impl File {
     /// # Errors
     ///
     /// The first failure: [`ErrorKind::Io`] or [`ErrorKind::NoSpace`], after which the file is poisoned,
-    /// [`ErrorKind::FilePoisoned`] if it was, [`ErrorKind::LatchTimeout`] or [`ErrorKind::SelfDeadlock`] if a
-    /// dirty page stays latched. Pages not written stay dirty.
+    /// [`ErrorKind::FilePoisoned`] if it was, or was reopened after a failure during the call;
+    /// [`ErrorKind::LatchTimeout`] or [`ErrorKind::SelfDeadlock`] if a dirty page stays latched. Pages not
+    /// written stay dirty.
     pub fn flush(&self) -> Result<()> {
         self.shared.check_open("flush file")?;
         Checkpoint::of(&self.pool).flush_file(&self.shared, self.shared.losses())

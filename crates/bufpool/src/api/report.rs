@@ -250,7 +250,10 @@ impl Report {
                 hints.depth,
                 hints.depth_max,
                 tenant.map_or_else(String::new, |tenant| on_one_line(&tenant.name)),
-                context.map_or_else(|| "a context that was recycled".to_owned(), ContextStats::label)
+                context.map_or_else(
+                    || "a context that was recycled".to_owned(),
+                    |context| on_one_line(&context.label())
+                )
             )?;
         }
         Ok(())

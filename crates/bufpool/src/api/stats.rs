@@ -421,8 +421,8 @@ fn take_from(pieces: &Pieces<'_>) -> Stats {
 /// What is not a list.
 fn totals(pool: &PoolShared) -> Stats {
     let policy = pool.policy.lock();
-    let unlisted: u64 = policy.tenants.iter().map(|entry| entry.hits_unlisted).sum();
-    let unlisted = unlisted + policy.departed_unlisted;
+    let of_tenants: u64 = policy.tenants.iter().map(|entry| entry.hits_unlisted).sum();
+    let unlisted = of_tenants + policy.departed_unlisted;
     let directory = &policy.directory;
     let total = directory.stats();
     let counters = &pool.counters;

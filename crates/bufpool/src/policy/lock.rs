@@ -627,13 +627,12 @@ impl PolicyState {
 
     /// Closes the tenant's lists, because the tenant is about to be closed.
     pub fn close_all_hints(&mut self, tenant: TenantId) {
-        let sites = &self.tenants[tenant.index()].hint_sites;
-        let open = |site: &HintSite| {
-            let context = site.context;
-            site.open.iter().map(move |list| (*list, context)).collect::<Vec<_>>()
-        };
-        let open: Vec<_> = sites.iter().flat_map(open).collect();
-        open.into_iter().for_each(|(list, context)| _ = self.close_hints(list, context, 0));
+        let sites = self.tenants[tenant.index()].hint_sites.iter();
+        let open: Vec<(HintListId, ContextId)> =
+            sites.flat_map(|site| site.open.iter().map(|list| (*list, site.context))).collect();
+        for (list, context) in open {
+            self.close_hints(list, context, 0);
+        }
     }
 
     fn hint_site(&mut self, tenant: TenantId, context: ContextId) -> &mut HintSite {

@@ -44,6 +44,7 @@ const KNOWN_CHAINS: usize = 64;
 thread_local! {
     /// The numbers of the thread's guards that have not ended, the outermost first.
     static LIVE: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+    /// The number of the thread's next guard.
     static NEXT: Cell<u64> = const { Cell::new(0) };
     static KNOWN: Known = const {
         Known { generation: Cell::new(0), chains: [const { Cell::new(ScopeId(0)) }; KNOWN_CHAINS] }
