@@ -49,8 +49,7 @@ fn a_recording_replayed_with_the_same_frames_gives_the_same_misses() {
     for workload in all_workloads() {
         for scheme in SCHEMES {
             check_replay(&fixture, workload, scheme, HintPolicy::Off);
-            // The external sort has two lists at a time, which are one in a trace, and end with the first.
-            if workload.takes_hints() && workload.name() != "external-sort" {
+            if workload.takes_hints() {
                 check_replay(&fixture, workload, scheme, HintPolicy::Auto);
             }
         }

@@ -251,6 +251,7 @@ impl Recorder for Log {
             Event::Program { tenant, .. } => format!("program {tenant}"),
             Event::ProgramEnd { tenant } => format!("program end {tenant}"),
             Event::Hint { first, last, .. } => format!("hint {}..={}", first.number(), last.number()),
+            Event::HintsReplan { .. } => "replan".to_owned(),
             Event::HintsEnd { .. } => "hints end".to_owned(),
             _ => return,
         };

@@ -50,6 +50,9 @@ pub struct TwoLevelRun<'a> {
     program_fuel: Option<u32>,
     /// Per tenant of the trace, by name: its list of disclosed accesses.
     lists: HashMap<u32, HintListId>,
+    /// The list that a tenant's new plan takes the place of: open until the plan is known, because pages go
+    /// over from one to the other.
+    replaced: Option<HintListId>,
     promises: Promises,
     /// Index in the trace of the access after the last batch.
     next_access: u64,
@@ -110,6 +113,7 @@ impl<'a> TwoLevelRun<'a> {
             seed: setup.seed,
             program_fuel: setup.program_fuel,
             lists: HashMap::new(),
+            replaced: None,
             promises: Promises::default(),
             next_access: 0,
             created: None,
@@ -302,6 +306,9 @@ impl<'a> TwoLevelRun<'a> {
     fn direct(&mut self, directive: &Directive, place: Place) -> Result<(), SimError> {
         let trace = self.trace;
         let refused = |why: String| SimError::Trace(TraceError::refused(trace.path(), place, why));
+        if !matches!(directive, Directive::Hint { .. }) {
+            self.end_replaced();
+        }
         match *directive {
             Directive::Policy { .. } | Directive::Priority { .. } | Directive::TemporaryPriority { .. } => {
                 self.prioritize(directive).map_err(|why| refused(why.to_string()))?;
@@ -312,6 +319,7 @@ impl<'a> TwoLevelRun<'a> {
             }
             Directive::Hint { tenant, first, last } => self.disclose(tenant, first..=last),
             Directive::HintsAll { tenant } => self.disclose_all(tenant)?,
+            Directive::HintsReplan { tenant } => self.replaced = self.lists.remove(&tenant),
             Directive::HintsEnd { tenant } => self.end_hints(tenant),
             Directive::Program { tenant, ref file } => self.load_program(tenant, file).map_err(refused)?,
             Directive::ProgramEnd { tenant } => {
@@ -378,6 +386,13 @@ impl<'a> TwoLevelRun<'a> {
         Ok(())
     }
 
+    /// The plan that takes a list's place is known.
+    fn end_replaced(&mut self) {
+        if let Some(list) = self.replaced.take() {
+            self.directory.close_hints(list);
+        }
+    }
+
     fn end_hints(&mut self, named: u32) {
         if let Some(list) = self.lists.remove(&named) {
             self.directory.close_hints(list);
@@ -438,6 +453,7 @@ impl Replay for TwoLevelRun<'_> {
     type Error = SimError;
 
     fn batch(&mut self, batch: Batch<'_>) -> Result<(), SimError> {
+        self.end_replaced();
         if self.files.is_empty() && !self.ranges.is_empty() {
             self.find_files();
         }

@@ -114,6 +114,13 @@ pub enum Directive {
         /// Whose accesses.
         tenant: u32,
     },
+    /// The hints of the tenant that follow, up to the first access or directive of another kind, take the
+    /// place of those that were not used yet. Without effect on a
+    /// [simulated machine](crate::simulate::machine).
+    HintsReplan {
+        /// Whose hints.
+        tenant: u32,
+    },
     /// The tenant's hints that were not used yet are withdrawn. Without effect on a
     /// [simulated machine](crate::simulate::machine), where hints end by being used.
     HintsEnd {
@@ -160,6 +167,7 @@ impl Directive {
             | Self::TemporaryPriority { tenant, .. }
             | Self::Hint { tenant, .. }
             | Self::HintsAll { tenant }
+            | Self::HintsReplan { tenant }
             | Self::HintsEnd { tenant }
             | Self::Program { tenant, .. }
             | Self::ProgramEnd { tenant }

@@ -357,6 +357,7 @@ mod tests {
             "!create 7",
             "!hint 3 5 9",
             "!hints-all 4",
+            "!hints-replan 4",
             "!hints-end 4",
             "!compute 4 0.92",
             "!program 4 a program.policy",

@@ -210,6 +210,7 @@ impl<S: Sink> SinkState<S> {
             Event::Send { tenant, slot, value } => {
                 Item::Directive(Directive::Send { tenant, slot: slot.to_owned(), value })
             }
+            Event::HintsReplan { tenant } => Item::Directive(Directive::HintsReplan { tenant }),
             Event::HintsEnd { tenant } => Item::Directive(Directive::HintsEnd { tenant }),
             // `Event` is non-exhaustive: events that a trace has no line for are left out.
             _ => return Ok(()),

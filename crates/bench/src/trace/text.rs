@@ -64,14 +64,15 @@ fn parse_directive(line: &[u8]) -> Result<Directive, String> {
         "!create" => "!create BLOCK",
         "!hint" => "!hint TENANT FIRST LAST",
         "!hints-all" => "!hints-all TENANT",
+        "!hints-replan" => "!hints-replan TENANT",
         "!hints-end" => "!hints-end TENANT",
         "!compute" => "!compute TENANT MS",
         "!program" => "!program TENANT FILE",
         "!program-end" => "!program-end TENANT",
         "!send" => "!send TENANT SLOT VALUE",
         _ => {
-            let known = "!policy, !priority, !temp, !file, !pin, !unpin, !create, !hint, !hints-all, !hints-end, \
-                         !compute, !program, !program-end or !send";
+            let known = "!policy, !priority, !temp, !file, !pin, !unpin, !create, !hint, !hints-all, \
+                         !hints-replan, !hints-end, !compute, !program, !program-end or !send";
             return Err(format!("one of {known}, found {}", quoted(line)));
         }
     };
@@ -116,6 +117,7 @@ fn arguments(text: &str, words: &[&str]) -> Result<Directive, String> {
             Ok(Directive::Hint { tenant: parse_tenant(tenant)?, first, last })
         }
         ["!hints-all", tenant] => Ok(Directive::HintsAll { tenant: parse_tenant(tenant)? }),
+        ["!hints-replan", tenant] => Ok(Directive::HintsReplan { tenant: parse_tenant(tenant)? }),
         ["!hints-end", tenant] => Ok(Directive::HintsEnd { tenant: parse_tenant(tenant)? }),
         ["!compute", tenant, ms] => {
             let compute_us = microseconds(ms).ok_or_else(|| {

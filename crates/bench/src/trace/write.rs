@@ -120,6 +120,7 @@ impl<'a> Writer<'a> {
             Directive::Create(block) => writeln!(out, "!create {block}"),
             Directive::Hint { tenant, first, last } => writeln!(out, "!hint {tenant} {first} {last}"),
             Directive::HintsAll { tenant } => writeln!(out, "!hints-all {tenant}"),
+            Directive::HintsReplan { tenant } => writeln!(out, "!hints-replan {tenant}"),
             Directive::HintsEnd { tenant } => writeln!(out, "!hints-end {tenant}"),
             Directive::Program { tenant, file } => writeln!(out, "!program {tenant} {file}"),
             Directive::ProgramEnd { tenant } => writeln!(out, "!program-end {tenant}"),

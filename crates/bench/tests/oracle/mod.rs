@@ -285,6 +285,7 @@ impl Oracle {
             | Directive::Create(_)
             | Directive::Hint { .. }
             | Directive::HintsAll { .. }
+            | Directive::HintsReplan { .. }
             | Directive::HintsEnd { .. }
             | Directive::Program { .. }
             | Directive::ProgramEnd { .. }

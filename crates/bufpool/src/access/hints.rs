@@ -432,9 +432,8 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
             self.pages = None;
             self.cursor.yielded = pages;
             self.cursor.disclosed = 0;
-            // A trace has one list a tenant, so there the old one ends first.
             if let Some(before) = before {
-                policy.record(Event::HintsEnd { tenant: before.id.tenant().0 });
+                policy.record(Event::HintsReplan { tenant: before.id.tenant().0 });
             }
             if let Some(list) = self.list {
                 self.cursor.disclose(&mut policy, list);
@@ -482,9 +481,8 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
 
     /// Sees to it that the pool knows enough of what comes, before a read.
     fn keep_ahead(&mut self) {
-        let most = if self.tenant.pool.is_immediate { 1 } else { UNTOLD_MAX };
-        let due = u64::from(self.depth / 4).clamp(1, most);
-        if self.untold >= due || self.cursor.yielded.is_empty() {
+        let due = u64::from(self.depth / 4).clamp(1, UNTOLD_MAX);
+        if self.tenant.pool.is_immediate || self.untold >= due || self.cursor.yielded.is_empty() {
             self.refill();
             self.pump();
         }
@@ -534,6 +532,10 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
         self.cursor.take();
         self.cursor.position += 1;
         self.untold += 1;
+        if self.tenant.pool.is_immediate {
+            // The page goes before others from now on, whatever is accessed before the list's next page.
+            self.tell(false);
+        }
     }
 
     /// Passes over the next `hints`, which the iterator has yielded.

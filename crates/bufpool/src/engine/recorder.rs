@@ -117,6 +117,12 @@ pub enum Event<'a> {
         /// Last page of the run, included.
         last: PageId,
     },
+    /// [`Hints::replan`](crate::Hints::replan): the hints that follow, up to the next event of another kind,
+    /// take the place of what the tenant's list still named.
+    HintsReplan {
+        /// The number of the tenant.
+        tenant: u32,
+    },
     /// What the tenant's list still named is withdrawn.
     HintsEnd {
         /// The number of the tenant.

@@ -124,6 +124,7 @@ pub(in crate::experiments) fn placed(items: &[Item], tenant: u32) -> Vec<Item> {
             }
             Item::Directive(
                 Directive::HintsAll { tenant: whose }
+                | Directive::HintsReplan { tenant: whose }
                 | Directive::HintsEnd { tenant: whose }
                 | Directive::Program { tenant: whose, .. }
                 | Directive::ProgramEnd { tenant: whose }

@@ -215,6 +215,7 @@ impl<'a> Cache<'a> {
             | Directive::Pin(_)
             | Directive::Unpin(_)
             | Directive::Create(_)
+            | Directive::HintsReplan { .. }
             | Directive::HintsEnd { .. }
             | Directive::Program { .. }
             | Directive::ProgramEnd { .. }

@@ -66,6 +66,7 @@ impl Replay for Processes<'_> {
             | Directive::Pin(_)
             | Directive::Unpin(_)
             | Directive::Create(_)
+            | Directive::HintsReplan { .. }
             | Directive::HintsEnd { .. } => return Ok(()),
         };
         let number = self.trace.tenant_number(tenant).expect("numbered by the loader");

@@ -1,12 +1,12 @@
-//! The external sort that discloses its reads. As far as is known while runs are written, they are read in
-//! the order of their writing. A merge needs their pages in an order that is known when it begins.
+//! The external sort that discloses its reads in one list, which is planned anew as more is known. While runs
+//! are made, these are the reads of the input, and then those of the runs, in the order of their writing. A
+//! merge needs their pages in an order that is known when it begins.
 
 use std::sync::{Mutex, PoisonError};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use bufpool::{HintedPage, Hints, Tenant};
 use bufpool_examples::heap::HeapFile;
-use bufpool_examples::operators::Fetches;
 use bufpool_examples::operators::merge::{Run, merge};
 
 use super::{FAN_IN, RUNS};
@@ -51,23 +51,28 @@ fn first_pages(run: &HeapFile, pages: u64) -> impl Iterator<Item = HintedPage> {
     (0..pages).map(|number| run.file().page(number).into())
 }
 
-/// Cuts the input into sorted runs. Returns them with a list of their pages.
+/// Cuts the input into sorted runs. Returns them with the list of their pages.
 fn make_runs(session: &Session<'_>, tenant: &Tenant, input: &HeapFile) -> Result<(Vec<Run<u64>>, Hints)> {
-    let (runs, reads) = (Mutex::new(Vec::new()), Mutex::new(tenant.hint([])?));
+    let (runs, reads) = (Mutex::new(Vec::new()), Mutex::new((tenant.hint([])?, Vec::new())));
     session.share(RUNS, |item, _| {
         let numbers = input.pages() * item / RUNS..input.pages() * (item + 1) / RUNS;
+        let heap = session.database.create_heap(session.pool, &format!("run-{item}.heap"))?;
         let mut tuples: Vec<Tuple> =
             Vec::with_capacity((numbers.end - numbers.start) as usize * input.tuples_per_page());
-        let mut pages =
-            Fetches::new(tenant, numbers.map(|number| Ok((input.file().page(number).into(), ()))))?;
-        while let Some(((), guard)) = pages.next()? {
-            let page = input.view(&*guard, guard.page().number())?;
-            tuples.extend(page.tuples().map(|(_, tuple)| Tuple::try_from(tuple).expect("a tuple's size")));
+        {
+            let mut reads = reads.lock().unwrap_or_else(PoisonError::into_inner);
+            let (list, later) = &mut *reads;
+            later.extend(first_pages(&heap, numbers.end - numbers.start));
+            let pages = numbers.map(|number| HintedPage::from(input.file().page(number)));
+            list.replan(pages.clone().chain(later.iter().copied()))?;
+            for _ in pages {
+                let guard = list.next()?.context("a page of the input")?;
+                let page = input.view(&*guard, guard.page().number())?;
+                tuples
+                    .extend(page.tuples().map(|(_, tuple)| Tuple::try_from(tuple).expect("a tuple's size")));
+            }
         }
         tuples.sort_unstable_by_key(|tuple| unique1(tuple));
-        let heap = session.database.create_heap(session.pool, &format!("run-{item}.heap"))?;
-        let pages = first_pages(&heap, tuples.len().div_ceil(heap.tuples_per_page()) as u64);
-        reads.lock().unwrap_or_else(PoisonError::into_inner).extend(pages);
         let run = Run::write(heap, tenant, |writer| {
             tuples.iter().try_for_each(|tuple| writer.push(unique1(tuple), tuple))
         })?;
@@ -77,5 +82,6 @@ fn make_runs(session: &Session<'_>, tenant: &Tenant, input: &HeapFile) -> Result
     let mut runs = runs.into_inner().unwrap_or_else(PoisonError::into_inner);
     runs.sort_by_key(|(item, _)| *item);
     let runs = runs.into_iter().map(|(_, run)| run).collect();
-    Ok((runs, reads.into_inner().unwrap_or_else(PoisonError::into_inner)))
+    let (reads, _) = reads.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok((runs, reads))
 }
