@@ -254,3 +254,19 @@ fn a_class_is_a_stream() {
     seen.sort_unstable_by_key(|(class, _)| *class);
     assert_eq!(seen, [(1, Pattern::Looping), (2, Pattern::OneShot)]);
 }
+
+#[test]
+fn a_scope_that_outlives_its_outer_one_ends_nothing_else() {
+    let current = || bufpool::Context::current().to_string();
+    let a = bufpool::context!("a");
+    let b = bufpool::context!("b");
+    drop(a);
+    assert_eq!(current(), "");
+    let c = bufpool::context!("c");
+    let d = bufpool::context!("d");
+    drop(b);
+    assert_eq!(current(), "c > d");
+    drop(d);
+    drop(c);
+    assert_eq!(current(), "");
+}

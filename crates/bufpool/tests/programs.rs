@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bufpool::engine::{Event, Recorder};
 use bufpool::manager::{Access, Allocation, ContextId, FrameId, PageId, TenantId};
@@ -826,4 +827,35 @@ fn the_table_of_instructions_is_that_of_the_code() {
     documented.sort();
     expected.sort();
     assert_eq!(documented, expected);
+}
+
+/// "Wishes are carried out after the tenant's next question."
+#[test]
+fn wishes_are_carried_out_after_questions_of_read_many_too() {
+    let text = "policy p { queue all page first
+        event initial { ret }
+        event fault(p) { isnil t, first ; jz t, more ; copy first, p ; ret
+            more: enqt all, p ; ret }
+        event replace(c) { isnil t, first ; jnz t, next ; flush first
+            next: peekh v, all ; isnil t, v ; jnz t, none ; ret v
+            none: ret c } }";
+    let program = bufpool::Program::parse(text).unwrap();
+    for many in [false, true] {
+        let directory = directory();
+        let pool = small().open().unwrap();
+        let file = new_file(&pool, directory.path(), "data", 200);
+        let tenant = pool.tenant("t").program(&program).open().unwrap();
+        tenant.write(file.page(0)).unwrap()[0] = 1;
+        for number in (1..100).step_by(3) {
+            let pages: Vec<_> = (number..number + 3).map(|number| file.page(number)).collect();
+            if many {
+                assert!(tenant.read_many(&pages).into_iter().all(|page| page.unwrap().is_some()));
+            } else {
+                pages.into_iter().for_each(|page| drop(tenant.read(page).unwrap()));
+            }
+        }
+        std::thread::sleep(Duration::from_millis(500));
+        let stats = pool.stats();
+        assert_eq!((stats.dirty_frames, stats.writes), (0, 1), "read_many: {many}");
+    }
 }

@@ -315,6 +315,11 @@ impl Recorder for Order {
             }
             Event::Pin(page) => format!("pin {}", page.number()),
             Event::Unpin(page) => format!("unpin {}", page.number()),
+            Event::Program { tenant, .. } => format!("program {tenant}"),
+            Event::ProgramEnd { tenant } => format!("program end {tenant}"),
+            Event::Hint { first, last, .. } => format!("hint {}..={}", first.number(), last.number()),
+            Event::HintsReplan { .. } => "replan".to_owned(),
+            Event::HintsEnd { .. } => "hints end".to_owned(),
             _ => panic!("{event:?}"),
         };
         self.0.lock().unwrap().push(word);
@@ -369,4 +374,43 @@ fn pages_held_by_owned_guards_are_told() {
     let words = order.0.lock().unwrap();
     let holds: Vec<&str> = words.iter().map(String::as_str).filter(|word| word.contains("pin")).collect();
     assert_eq!(holds, ["pin 0", "pin 1", "unpin 1", "unpin 0"]);
+}
+
+#[test]
+fn a_closed_tenants_program_ends_in_the_trace() {
+    let directory = directory();
+    let order = Order::default();
+    let pool = deterministic().recorder(Box::new(order.clone())).open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", 64);
+    let text = "policy mru { queue all
+        event initial { ret }
+        event fault(p) { enqt all, p ; ret }
+        event access(p) { enqt all, p ; ret }
+        event replace(c) { peekt v, all ; isnil t, v ; jnz t, none ; ret v
+            none: ret c } }";
+    let program = bufpool::Program::parse(text).unwrap();
+    let a = pool.tenant("a").program(&program).open().unwrap();
+    a.close().unwrap();
+    let b = pool.tenant("b").manager(None).open().unwrap();
+    drop(b.read(file.page(0)).unwrap());
+    assert_eq!(b.id(), 1, "the number is used again");
+    let expected = ["file 0", "program 1", "program end 1", "site 1 -", "access 0.0 from 1"];
+    assert_eq!(*order.0.lock().unwrap(), expected);
+}
+
+#[test]
+fn a_new_plan_is_told_before_its_pages() {
+    let directory = directory();
+    let order = Order::default();
+    let pool = deterministic().recorder(Box::new(order.clone())).open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", 64);
+    let tenant = pool.tenant("a").open().unwrap();
+    let pages = |numbers: std::ops::Range<u64>| -> Vec<_> {
+        numbers.map(|number| bufpool::HintedPage::from(file.page(number))).collect()
+    };
+    let mut hints = tenant.hint(pages(0..8)).unwrap();
+    hints.replan(pages(20..28)).unwrap();
+    drop(hints);
+    let expected = ["file 0", "site 1 -", "hint 0..=7", "replan", "hint 20..=27", "hints end"];
+    assert_eq!(*order.0.lock().unwrap(), expected);
 }

@@ -3,11 +3,12 @@
 
 mod common;
 
+use std::sync::Barrier;
 use std::time::Duration;
 
 use bufpool::manager::{Access, Allocation, Block, FrameId, Manager, PageId};
 use bufpool::{ErrorKind, File, FileOptions, ManagerKind, Policy, Pool, Tenant, site};
-use common::{deterministic, directory, kind, new_file, small, stamped_device};
+use common::{deterministic, directory, kind, new_file, open_on, small, stamped_device};
 
 fn scan(tenant: &Tenant, file: &File, pages: std::ops::Range<u64>) {
     for number in pages {
@@ -421,4 +422,160 @@ fn misses_of_small_tenants(learn_alone: bool) -> u64 {
 fn tenants_with_few_pages_learn_together_unless_they_say_otherwise() {
     let [together, alone] = [false, true].map(misses_of_small_tenants);
     assert!(2 * together < alone, "{together} together, {alone} alone");
+}
+
+/// Totals keep the counts of closed tenants.
+#[test]
+fn totals_keep_unlisted_hits_of_closed_tenants() {
+    let device = stamped_device(200);
+    let (pool, file) = open_on(small(), &device);
+    let a = pool.tenant("a").open().unwrap();
+    drop(a.read(file.page(0)).unwrap());
+    let (noted, counted) = (Barrier::new(2), Barrier::new(2));
+    std::thread::scope(|scope| {
+        let (a, file, noted, counted) = (&a, &file, &noted, &counted);
+        scope.spawn(move || {
+            drop(a.read(file.page(0)).unwrap());
+            noted.wait();
+            counted.wait();
+        });
+        noted.wait();
+        for number in 1..100 {
+            drop(pool.default_tenant().read(file.page(number)).unwrap());
+        }
+        drop(pool.stats());
+        counted.wait();
+    });
+    let before = pool.stats();
+    assert_eq!((before.accesses, before.tenants[1].resident_frames), (101, 0));
+    a.close().unwrap();
+    let b = pool.tenant("b").open().unwrap();
+    assert_eq!(b.id(), 1, "the number is used again");
+    let after = pool.stats();
+    assert_eq!((after.accesses, after.hits), (before.accesses, before.hits));
+}
+
+/// Floors, caps and sums under all allocations.
+#[test]
+fn floors_caps_and_sums_hold_under_all_allocations() {
+    let all = [
+        Allocation::LruSp,
+        Allocation::LruS,
+        Allocation::AllocLru,
+        Allocation::GlobalLru,
+        Allocation::Fifo2Sp,
+        Allocation::CostBenefit,
+    ];
+    let mut failures = Vec::new();
+    for allocation in all {
+        for seed in 1..9_u64 {
+            for shared in [true, false] {
+                let mut random = common::Random(seed * 77);
+                let directory = directory();
+                let pool = deterministic()
+                    .threads_max(1)
+                    .allocation(allocation)
+                    .shared_pages(shared)
+                    .open()
+                    .unwrap();
+                let file = new_file(&pool, directory.path(), "data", 100);
+                let text = "policy mru { queue all event initial { ret } event fault(p) { enqt all, p ; ret }
+                event access(p) { enqt all, p ; ret }
+                event replace(c) { peekt v, all ; isnil t, v ; jnz t, none ; ret v
+                none: ret c } }";
+                let program = bufpool::Program::parse(text).unwrap();
+                let tenants = [
+                    pool.default_tenant(),
+                    pool.tenant("floor").floor_frames(6).open().unwrap(),
+                    pool.tenant("cap").cap_frames(7).open().unwrap(),
+                    pool.tenant("both").floor_frames(3).cap_frames(5).program(&program).open().unwrap(),
+                    pool.tenant("granted").privileged(4).program(&program).open().unwrap(),
+                    pool.tenant("directed").open().unwrap(),
+                ];
+                tenants[5].set_policy(0, Policy::Mru).unwrap();
+                let limits = [(0, 32), (6, 32), (0, 7), (3, 5), (4, 4), (0, 32)];
+                let frames = |stats: &bufpool::stats::Stats| -> Vec<u32> {
+                    stats.tenants.iter().map(|t| t.resident_frames).collect()
+                };
+                let mut before = frames(&pool.stats());
+                'steps: for step in 0..400 {
+                    let who = random.below(6) as usize;
+                    let page = random.below(60);
+                    match random.below(8) {
+                        0 => tenants[who].write(file.page(page)).unwrap()[0] = 1,
+                        1 => drop(tenants[who].create(file.page(page)).unwrap()),
+                        _ => drop(tenants[who].read(file.page(page)).unwrap()),
+                    }
+                    let stats = pool.stats();
+                    let now = frames(&stats);
+                    for at in 0..6 {
+                        let (floor, cap) = limits[at];
+                        let lost = at != who && now[at] < before[at] && before[at] <= floor;
+                        // Where pages are not shared, placeholders come before floors and caps.
+                        if shared && (lost || now[at] > cap) {
+                            failures.push(format!("{allocation:?} shared {shared} seed {seed} step {step}: {who} read {page}, tenant {at}: {} -> {} of {:?}", before[at], now[at], limits[at]));
+                            break 'steps;
+                        }
+                    }
+                    before = now;
+                    let sum = |of: fn(&bufpool::stats::TenantStats) -> u64| -> u64 {
+                        stats.tenants.iter().map(of).sum()
+                    };
+                    assert_eq!(stats.accesses, stats.hits + stats.misses);
+                    assert_eq!(
+                        (stats.accesses, stats.misses, stats.creations),
+                        (sum(|t| t.accesses), sum(|t| t.misses), sum(|t| t.creations))
+                    );
+                    for tenant in &stats.tenants {
+                        let of = |count: fn(&bufpool::stats::ContextStats) -> u64| -> u64 {
+                            stats.contexts.iter().filter(|c| c.tenant == tenant.id).map(count).sum()
+                        };
+                        assert_eq!(
+                            (tenant.accesses, tenant.misses, tenant.creations),
+                            (of(|c| c.accesses), of(|c| c.misses), of(|c| c.creations))
+                        );
+                    }
+                    assert_eq!(stats.left_clean + stats.left_written, stats.evictions);
+                }
+                pool.check_invariants();
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{failures:#?}");
+}
+
+/// "Pages that are pinned or latched stay, and leave when the tenant next needs a frame."
+#[test]
+fn pinned_pages_above_a_lowered_cap_leave_later() {
+    for options in [deterministic(), small()] {
+        let directory = directory();
+        let pool = options.open().unwrap();
+        let file = new_file(&pool, directory.path(), "data", 100);
+        let tenant = pool.tenant("capped").cap_frames(10).open().unwrap();
+        let pins: Vec<_> = (0..6).map(|number| tenant.pin(file.page(number)).unwrap()).collect();
+        tenant.set_cap_frames(2).unwrap();
+        let resident = || pool.stats().tenants[1].resident_frames;
+        assert_eq!(resident(), 6);
+        drop(pins);
+        (10..60).for_each(|number| drop(tenant.read(file.page(number)).unwrap()));
+        assert_eq!(resident(), 2);
+    }
+}
+
+#[test]
+fn a_cap_is_reported_as_it_holds() {
+    let directory = directory();
+    let pool = deterministic().open().unwrap();
+    let _file = new_file(&pool, directory.path(), "data", 64);
+    let _a = pool.tenant("a").cap_frames(u32::MAX).open().unwrap();
+    assert_eq!(pool.stats().tenants[1].cap_frames, 32);
+}
+
+#[test]
+fn a_name_cannot_forge_a_line_of_the_report() {
+    let pool = deterministic().open().unwrap();
+    let lines = || pool.report().to_string().lines().count();
+    let before = lines();
+    let _a = pool.tenant("a\nforged             none                     32 100.0%").open().unwrap();
+    assert_eq!(lines(), before + 1, "{}", pool.report());
 }

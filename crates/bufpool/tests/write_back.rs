@@ -703,3 +703,39 @@ fn flush_within_an_optimistic_read() {
     flushed.unwrap();
     assert_eq!(dirty, 0);
 }
+
+/// What is evicted has left.
+#[test]
+fn a_victim_that_could_not_be_written_was_not_evicted() {
+    let device = common::stamped_device(100);
+    let (pool, file) = common::open_on(deterministic(), &device);
+    let other = {
+        device.put("other", &vec![0; 4096 * 4]);
+        pool.open_file("other", bufpool::FileOptions::new()).unwrap()
+    };
+    let tenant = pool.default_tenant();
+    tenant.write(other.page(0)).unwrap()[0] = 1;
+    (0..31).for_each(|number| drop(tenant.read(file.page(number)).unwrap()));
+    device.fail(bufpool::sim::SimFault {
+        operation: bufpool::IoOperation::Write,
+        nth: device.calls(bufpool::IoOperation::Write) + 1,
+        failure: bufpool::sim::SimFailure::Io,
+    });
+    drop(tenant.read(file.page(50)).unwrap());
+    let stats = pool.stats();
+    assert_eq!((stats.write_failures, stats.accesses), (1, 33));
+    assert_eq!(stats.left_clean + stats.left_written, 1);
+    assert_eq!(stats.evictions, 1);
+}
+
+#[test]
+fn a_dirty_limit_of_one_per_cent_acts_in_a_pool_of_64_frames() {
+    let directory = directory();
+    let pool = small().frames(64).dirty_limit_percent(1).open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", 128);
+    for number in 0..50 {
+        pool.default_tenant().write(file.page(number)).unwrap()[0] = 1;
+    }
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(pool.stats().dirty_frames <= 1, "{} dirty frames", pool.stats().dirty_frames);
+}
