@@ -36,7 +36,7 @@ use crate::load::prefetch::Prefetch;
 use crate::page::latch::Latch;
 use crate::page::word::Want;
 use crate::policy::ahead::Expectation;
-use crate::policy::lock::PolicyState;
+use crate::policy::state::PolicyState;
 use crate::state::waiting::{Limit, Purpose, Refused};
 use crate::thread::site::{Origin, SiteRef};
 
@@ -242,7 +242,7 @@ impl<I> Hints<I> {
         if how == HintPolicy::Off || depth_max == 0 {
             return None;
         }
-        let in_flight_max = policy.hints_in_flight_max;
+        let in_flight_max = policy.ahead.hints_in_flight_max();
         let options = HintOptions { policy: how, depth_max, in_flight_max };
         // What is in the logs came before the hints.
         self.tenant.pool.drain_own_log_into(policy);

@@ -38,10 +38,12 @@ use crate::memory::lease::FrameLease;
 use crate::memory::reserve::{HookBuffers, Reserve};
 use crate::owner::Owner;
 use crate::page::table::PageTableBudget;
+use crate::policy::ahead::{Ahead, AheadLimits};
 use crate::policy::engine_code::EngineCode;
-use crate::policy::lock::{PolicyState, TenantEntry};
 use crate::policy::mutex::PolicyMutex;
 use crate::policy::pricing::Pricing;
+use crate::policy::state::{PolicyParts, PolicyState};
+use crate::policy::tenant_entry::Managers;
 use crate::state::aside::AsideFrames;
 use crate::state::departures::WriteBack;
 use crate::state::flushes::Flushes;
@@ -109,14 +111,23 @@ impl Pool {
         let is_recording = options.recorder.is_some();
         let recorder = options.recorder.take();
         let recorder = recorder.map(|recorder| Box::new(EngineCode::new(owner.clone(), recorder)) as _);
-        let directory = directory_of(&options, frames, spares)?;
-        let mut policy = PolicyState::new(directory, free, spares, filter.clone(), recorder);
-        set_up(&mut policy, &options, frames);
+        let mut directory = directory_of(&options, frames, spares)?;
         let tier = open_tier(&mut options, frames, &started)?;
-        if let Some(tier) = &tier {
-            policy.directory.watch_departures();
-            policy.promotes_from = tier.promotes().then(|| Arc::clone(tier));
+        if tier.is_some() {
+            directory.watch_departures();
         }
+        let policy = PolicyState::new(PolicyParts {
+            directory,
+            free,
+            spares,
+            filter: filter.clone(),
+            managers: managers_of(&options),
+            tells_sites_apart: options.call_sites,
+            ahead: ahead_of(&options),
+            promotes_from: tier.clone().filter(|tier| tier.promotes()),
+            pricing: pricing_of(&options),
+            recorder,
+        });
         let parts = PoolParts { owner, memory, filter, is_recording, policy, tier };
         let shared = parts.into_shared(options, started);
         if !shared.is_immediate {
@@ -597,25 +608,31 @@ fn directory_of(options: &PoolOptions, frames: u32, spares: u32) -> Result<Direc
     with_spares.map_err(|error| Error::new(ErrorKind::Memory, "open pool", error.to_string()))
 }
 
-/// Sets the policy up as the options say, and opens the default tenant.
-fn set_up(policy: &mut PolicyState, options: &PoolOptions, frames: u32) {
-    policy.default_manager = options.manager;
-    policy.seed = options.deterministic.unwrap_or(0);
-    policy.program_fuel_steps = options.program_fuel_steps;
+fn managers_of(options: &PoolOptions) -> Managers {
+    Managers {
+        default: options.manager,
+        seed: options.deterministic.unwrap_or(0),
+        program_fuel_steps: options.program_fuel_steps,
+        ..Managers::default()
+    }
+}
+
+/// What comes in ahead. The deterministic mode guesses nothing from the pattern of accesses.
+fn ahead_of(options: &PoolOptions) -> Ahead {
     let reads_ahead =
         options.read_ahead && options.prefetch_limit_percent > 0 && options.deterministic.is_none();
-    if reads_ahead {
-        let page_bytes = options.page_bytes;
-        policy.planner = Some(Box::new(ReadAhead::new(page_bytes, run_pages(page_bytes))));
-    }
-    policy.prefetch_limit_percent = options.prefetch_limit_percent;
-    policy.hint_limit_percent = options.hint_limit_percent;
-    policy.hints_in_flight_max = 2 * options.saturation_depth;
+    let planner = || Box::new(ReadAhead::new(options.page_bytes, run_pages(options.page_bytes))) as _;
+    let limits = AheadLimits {
+        prefetch_percent: options.prefetch_limit_percent,
+        hint_percent: options.hint_limit_percent,
+        hints_in_flight: 2 * options.saturation_depth,
+    };
+    Ahead::new(reads_ahead.then(planner), limits)
+}
+
+fn pricing_of(options: &PoolOptions) -> Option<Pricing> {
     let has_prices = options.allocation == Allocation::CostBenefit;
-    policy.pricing = has_prices.then(|| Pricing::new(options.deterministic.is_some()));
-    policy.site_mask = if options.call_sites { u64::MAX } else { 0 };
-    policy.add_tenant(DEFAULT_TENANT, TenantEntry::new("default".into(), 0, frames));
-    policy.manage_as_default(DEFAULT_TENANT, false);
+    has_prices.then(|| Pricing::new(options.deterministic.is_some()))
 }
 
 /// The options' tier, which serves this pool from now on, if they name one.

@@ -4,7 +4,8 @@ use bufpool_policies::hints::HintCounts;
 use bufpool_policies::{EventCalls, StreamReport, TenantId, Unloaded};
 
 use crate::hits::contexts::Entry;
-use crate::policy::lock::{HintSite, PolicyState};
+use crate::policy::hint_sites::HintSite;
+use crate::policy::state::PolicyState;
 use crate::state::shared::PoolShared;
 use crate::sync::Ordering;
 use crate::thread::site::SiteKey;
@@ -388,7 +389,7 @@ impl<'p> Pieces<'p> {
     fn hints(&self, tenants: &[TenantStats]) -> Vec<HintStats> {
         let of_tenant = |tenant: &TenantStats| {
             self.collect(|policy, first, found| {
-                let sites = policy.tenants[tenant.id as usize].hint_sites.get(first..).unwrap_or(&[]);
+                let sites = policy.tenants[tenant.id as usize].hint_sites.from(first);
                 found.extend(sites.iter().take(PIECE).map(|site| hint_stats(policy, tenant.id, site)));
                 sites.len() > PIECE
             })
@@ -429,14 +430,14 @@ fn totals(pool: &PoolShared) -> Stats {
     let metadata_bytes = pool.frames.metadata_bytes()
         + pool.hot.filter.metadata_bytes()
         + directory.metadata_bytes()
-        + policy.shared_learning.metadata_bytes()
+        + policy.managers.shared_learning.metadata_bytes()
         + policy.free.metadata_bytes()
         + pool.reserve.metadata_bytes()
         + policy.contexts.metadata_bytes();
     Stats {
         accesses: total.accesses + unlisted,
         hits: total.hits + unlisted,
-        hits_noted: policy.hits_noted,
+        hits_noted: policy.hits.count,
         misses: total.misses,
         reads: counters.reads.load(),
         writes: counters.writes.load(Ordering::Relaxed),
@@ -479,8 +480,8 @@ fn tenant_stats(policy: &PolicyState, id: TenantId) -> TenantStats {
         id: id.0,
         name: entry.name.to_string(),
         closed: entry.closed,
-        floor_frames: entry.floor_frames,
-        cap_frames: entry.cap_frames,
+        floor_frames: policy.directory.floor_frames(id),
+        cap_frames: policy.directory.cap_frames(id),
         manager: policy.manager_name(id),
         program: program_stats(policy, id),
         in_commons: policy.directory.is_in_commons(id),
@@ -508,7 +509,7 @@ fn tenant_stats(policy: &PolicyState, id: TenantId) -> TenantStats {
 }
 
 fn program_stats(policy: &PolicyState, id: TenantId) -> Option<ProgramStats> {
-    let name = policy.tenants[id.index()].program.as_ref()?.name();
+    let name = policy.tenants[id.index()].program()?.name();
     let did = policy.directory.program_stats(id)?;
     Some(ProgramStats {
         name: name.to_string(),

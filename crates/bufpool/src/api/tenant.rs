@@ -26,7 +26,7 @@ use crate::handle::tenant::Tenant;
 use crate::hits::fast_path::PoolTag;
 use crate::load::prefetch::TenantPrefetch;
 use crate::page::word::Version;
-use crate::policy::lock::PolicyState;
+use crate::policy::state::PolicyState;
 use crate::state::waiting::{Limit, Refused};
 use crate::thread::context::Context;
 use crate::thread::site::{CallPlace, Origin, PageClass, Site};
@@ -668,13 +668,11 @@ impl Tenant {
         const OPERATION: &str = "set floor";
         let mut policy = self.lock_policy(OPERATION)?;
         self.check_limits_may_change(&policy, OPERATION)?;
-        let before = policy.tenants[self.tenant_id().index()].floor_frames;
+        let before = policy.directory.floor_frames(self.tenant_id());
         self.pool.check_floors(&policy, before, frames, OPERATION)?;
         let set =
             policy.set_limit(self.tenant_id(), |directory| directory.set_floor(self.tenant_id(), frames));
-        set.map_err(|error| tenant_error(OPERATION, error))?;
-        policy.tenants[self.tenant_id().index()].floor_frames = frames;
-        Ok(())
+        set.map_err(|error| tenant_error(OPERATION, error))
     }
 
     /// Changes the cap. A tenant of the commons leaves it, and has a manager of its own from then on. Pages
@@ -694,8 +692,6 @@ impl Tenant {
             let set =
                 policy.set_limit(self.tenant_id(), |directory| directory.set_cap(self.tenant_id(), frames));
             set.map_err(|error| tenant_error(OPERATION, error))?;
-            let all = policy.directory.frames();
-            policy.tenants[self.tenant_id().index()].cap_frames = frames.min(all);
             // A tenant with a low cap notes every hit, so marks from before must not let any be skipped.
             policy.begin_epoch();
         }
@@ -719,13 +715,7 @@ impl Tenant {
         let closed = policy.directory.close_tenant(self.tenant_id());
         closed.map_err(|error| tenant_error(OPERATION, error))?;
         policy.directory.forget_rate(self.tenant_id());
-        let entry = &mut policy.tenants[self.tenant_id().index()];
-        entry.closed = true;
-        entry.floor_frames = 0;
-        let had_program = entry.program.take().is_some();
-        if had_program {
-            policy.record(Event::ProgramEnd { tenant: self.tenant_id().0 });
-        }
+        policy.tenant_closed(self.tenant_id());
         self.shared.open_in.store(PoolTag::CLOSED.as_ptr(), Ordering::Relaxed);
         Ok(())
     }

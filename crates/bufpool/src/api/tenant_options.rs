@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::handle::pool::PoolHandle;
 use crate::handle::tenant::Tenant;
 use crate::policy::engine_code::EngineCode;
-use crate::policy::lock::TenantEntry;
+use crate::policy::tenant_entry::TenantEntry;
 use crate::thread::stack::{self, NoStacks, StackContexts};
 
 /// A tenant about to be opened; see [`Pool::tenant`](crate::Pool::tenant).
@@ -176,7 +176,7 @@ impl TenantOptions {
         };
         let id = opened.map_err(|error| tenant_error(OPERATION, error))?;
         let name: Arc<str> = self.name.into();
-        let mut entry = TenantEntry::new(Arc::clone(&name), floor_frames, cap_frames);
+        let mut entry = TenantEntry::new(Arc::clone(&name));
         entry.hint_policy = self.hint_policy;
         entry.is_privileged = is_privileged;
         entry.stacks = stacks;
@@ -188,8 +188,7 @@ impl TenantOptions {
             Management::Kind(None) => {}
             Management::Custom(manager) => {
                 let manager = Box::new(EngineCode::new(self.pool.owner.clone(), manager));
-                policy.directory.set_manager(id, manager, false).expect("the tenant is open");
-                policy.tenants[id.index()].manager = "custom";
+                policy.manage_by(id, manager);
             }
             Management::Program(program) => {
                 policy.manage_by_program(id, &program).expect("checked above");

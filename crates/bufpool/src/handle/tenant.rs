@@ -10,8 +10,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::handle::file::File;
 use crate::handle::pool::PoolHandle;
 use crate::hits::fast_path::PoolTag;
-use crate::policy::lock::PolicyState;
 use crate::policy::mutex::PolicyGuard;
+use crate::policy::state::PolicyState;
 use crate::thread::keys::TenantTag;
 use crate::thread::stack::StackContexts;
 

@@ -17,7 +17,7 @@ use crate::load::page_load::Found;
 use crate::page::latch::Patience;
 use crate::page::readers;
 use crate::policy::claims::{Admitted, Dirty};
-use crate::policy::lock::PolicyState;
+use crate::policy::state::PolicyState;
 use crate::state::shared::PoolShared;
 use crate::state::waiting::{Purpose, Refused};
 use crate::sys::fetch_to_write;

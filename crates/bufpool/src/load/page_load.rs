@@ -19,7 +19,7 @@ use crate::memory::frame::{Below, FrameTable};
 use crate::memory::lease::FrameLease;
 use crate::page::latch::{Latch, Loading};
 use crate::page::word::{PageWord, Want};
-use crate::policy::lock::PolicyState;
+use crate::policy::state::PolicyState;
 use crate::state::shared::PoolShared;
 use crate::thread::site::SiteRef;
 
@@ -152,7 +152,9 @@ mod tests {
     use super::*;
     use crate::hits::filter::HitFilter;
     use crate::memory::arena::Arena;
-    use crate::policy::lock::TenantEntry;
+    use crate::policy::ahead::{Ahead, AheadLimits};
+    use crate::policy::state::PolicyParts;
+    use crate::policy::tenant_entry::Managers;
     use crate::thread::site::Origin;
 
     const PAGE: PageId = PageId(7);
@@ -189,8 +191,19 @@ mod tests {
             let options = DirectoryOptions { frames, allocation, revocation: true, shared_pages: true };
             let directory = Directory::new(options).unwrap();
             let leases = Arena::new(frames, 4096).unwrap().1;
-            let mut policy = PolicyState::new(directory, leases, 0, HitFilter::new(frames), None);
-            policy.add_tenant(DEFAULT_TENANT, TenantEntry::new("default".into(), 0, frames));
+            let limits = AheadLimits { prefetch_percent: 0, hint_percent: 0, hints_in_flight: 1 };
+            let policy = PolicyState::new(PolicyParts {
+                directory,
+                free: leases,
+                spares: 0,
+                filter: HitFilter::new(frames),
+                managers: Managers::default(),
+                tells_sites_apart: true,
+                ahead: Ahead::new(None, limits),
+                promotes_from: None,
+                pricing: None,
+                recorder: None,
+            });
             Self { policy, frames: FrameTable::new(frames), word: Box::leak(Box::new(PageWord::new())) }
         }
 

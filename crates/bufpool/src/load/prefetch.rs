@@ -627,7 +627,7 @@ mod tests {
         let file = pool.open_file("data", FileOptions::new()).unwrap();
         let tenant = pool.default_tenant();
         let awaited = Arc::default();
-        tenant.pool.policy.lock().planner =
+        tenant.pool.policy.lock().ahead.planner =
             Some(Box::new(Spy { awaited: Arc::clone(&awaited), ..Spy::default() }));
         let prefetch = Prefetch::of(&tenant.pool);
         let charge = AheadCharge {
@@ -685,7 +685,7 @@ mod tests {
         let asked = tenants.each_ref().map(|tenant| {
             let spy = Spy::default();
             let asked = Arc::clone(&spy.asked);
-            tenant.pool.policy.lock().planner = Some(Box::new(spy));
+            tenant.pool.policy.lock().ahead.planner = Some(Box::new(spy));
             asked
         });
         let carry_out = || {

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use bufpool_policies::planner::Plan;
-use bufpool_policies::{ContextId, Directory, FrameId, PageId, TenantId};
+use bufpool_policies::planner::{Plan, Planner};
+use bufpool_policies::{ContextId, DEFAULT_TENANT, Directory, FrameId, PageId, TenantId, Want};
 
 use crate::files::shared::FileShared;
 
@@ -28,6 +28,39 @@ pub(crate) enum Expectation {
     Guessed,
     /// By a list of its reads: `hint_limit_percent`.
     Disclosed,
+}
+
+/// What may come in ahead, and who asks for it.
+pub(crate) struct Ahead {
+    /// None where nothing is read ahead by the pattern of accesses.
+    pub planner: Option<Box<dyn Planner>>,
+    pub(super) limits: AheadLimits,
+    /// Whose access came last.
+    pub(super) last_accessor: TenantId,
+    /// Pages that managers and disclosed reads want, in their order; at most one answer of each kind and
+    /// tenant.
+    pub(super) wanted: Vec<(TenantId, Expectation, Vec<Want>)>,
+}
+
+/// Limits of what comes in ahead.
+#[derive(Clone, Copy)]
+pub(crate) struct AheadLimits {
+    /// Of the frames that a tenant may own, the most whose pages came in ahead by guess and are unused.
+    pub prefetch_percent: u8,
+    /// The same for pages of disclosed reads.
+    pub hint_percent: u8,
+    /// Reads in flight for a list of disclosed reads at most.
+    pub hints_in_flight: u32,
+}
+
+impl Ahead {
+    pub fn new(planner: Option<Box<dyn Planner>>, limits: AheadLimits) -> Self {
+        Self { planner, limits, last_accessor: DEFAULT_TENANT, wanted: Vec::new() }
+    }
+
+    pub fn hints_in_flight_max(&self) -> u32 {
+        self.limits.hints_in_flight
+    }
 }
 
 /// What is to be brought in ahead.

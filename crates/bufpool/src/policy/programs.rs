@@ -1,9 +1,15 @@
-//! Policy programs as a pool runs them: with a clock now and then, which the deciding core does not have.
+//! Policy programs as a pool runs them: with a clock now and then, which the deciding core does not have, and
+//! with wishes that the pool carries out.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use bufpool_policies::program::{Program, ProgramManager, ProgramOptions};
-use bufpool_policies::{Access, Block, FrameId, Look, Manager, PageId, ProgramStats, SendError, Wish};
+use bufpool_policies::{
+    Access, Block, FrameId, Look, Manager, PageId, ProgramStats, SendError, TenantId, Wish,
+};
+
+use crate::files::shared::FileShared;
 
 /// One event in this number is timed, and stands for the others. A prime, so that events that alternate are
 /// timed alike.
@@ -95,4 +101,11 @@ impl Manager for LiveProgram {
     fn check_invariants(&self) {
         self.manager.check_invariants();
     }
+}
+
+/// A wish of a tenant's program, about a page of the file.
+pub(crate) struct Wished {
+    pub tenant: TenantId,
+    pub wish: Wish,
+    pub file: Arc<FileShared>,
 }

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::files::shared::FileShared;
 use crate::memory::frame::{Frame, Mark};
-use crate::policy::lock::PolicyState;
+use crate::policy::state::PolicyState;
 use crate::state::pace::BATCH_PAGES;
 use crate::state::shared::PoolShared;
 use crate::sync::Ordering;

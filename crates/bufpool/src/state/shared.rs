@@ -25,8 +25,8 @@ use crate::memory::reserve::{HookBuffers, Reserve};
 use crate::owner::Owner;
 use crate::page::table::PageTableBudget;
 use crate::policy::claims::{ClaimRules, Dirty};
-use crate::policy::lock::PolicyState;
 use crate::policy::mutex::PolicyMutex;
+use crate::policy::state::PolicyState;
 use crate::state::aside::AsideFrames;
 use crate::state::counters::Counters;
 use crate::state::departures::WriteBack;
@@ -175,10 +175,10 @@ impl PoolShared {
 
     /// Takes back a few logs of threads that have ended.
     pub(crate) fn take_back_logs(&self, policy: &mut PolicyState) {
-        if policy.ended_seen != threads_ended() {
+        if policy.hits.threads_ended != threads_ended() {
             let mut logs = self.logs.lock();
             logs.take_back(LOGS_LOOKED_AT, |ring| policy.apply(ring));
-            policy.ended_seen = logs.ended_seen();
+            policy.hits.threads_ended = logs.ended_seen();
         }
     }
 
@@ -268,7 +268,7 @@ impl PoolShared {
         floor_frames: u32,
         operation: &'static str,
     ) -> Result<()> {
-        let floors = policy.floors_frames() - u64::from(before) + u64::from(floor_frames);
+        let floors = policy.directory.floors_frames() - u64::from(before) + u64::from(floor_frames);
         let limit = self.floors_limit();
         if floors <= limit {
             return Ok(());

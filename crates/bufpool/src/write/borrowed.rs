@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 use bufpool_policies::TenantId;
 
 use crate::memory::lease::FrameLease;
-use crate::policy::lock::PolicyState;
+use crate::policy::state::PolicyState;
 use crate::state::departing::{Departing, Reason};
 use crate::state::shared::PoolShared;
 
@@ -108,6 +108,6 @@ impl<'p> Borrowing<'p> {
 
     /// Frames that neither a floor nor a thread has a right to.
     fn unpromised_frames(self, policy: &PolicyState) -> u64 {
-        self.pool.floors_limit().saturating_sub(policy.floors_frames())
+        self.pool.floors_limit().saturating_sub(policy.directory.floors_frames())
     }
 }

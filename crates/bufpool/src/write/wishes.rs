@@ -12,7 +12,7 @@ use crate::files::word::OwnedWord;
 use crate::page::latch::{Latch, Patience};
 use crate::page::word::Want;
 use crate::policy::claims::Dirty;
-use crate::policy::lock::Wished;
+use crate::policy::programs::Wished;
 use crate::state::shared::PoolShared;
 use crate::write::evict::{Emptying, Eviction};
 use crate::write::page_out::{OPERATION, PageOut, Prepared, WrittenFrom};

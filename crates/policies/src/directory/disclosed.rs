@@ -123,7 +123,7 @@ impl Directory {
 
     /// The tenant's open lists.
     pub fn open_lists(&self, tenant: TenantId) -> impl Iterator<Item = HintListId> + use<> {
-        let hints = &self.ledger.accounts[self.ledger.account(tenant).index()].hints;
+        let hints = &self.account(tenant).hints;
         let serials = hints.as_ref().map(|hints| hints.of_tenant(tenant)).unwrap_or_default();
         serials.into_iter().map(move |serial| HintListId { tenant, serial })
     }
@@ -235,7 +235,7 @@ impl Directory {
 
     /// Whether lists of the tenant's account are open.
     pub fn has_hints(&self, tenant: TenantId) -> bool {
-        self.ledger.accounts[self.ledger.account(tenant).index()].hints.is_some()
+        self.account(tenant).hints.is_some()
     }
 
     /// Whether the tenant has disclosed that it will access the page; to be asked before the access is told.
@@ -244,7 +244,7 @@ impl Directory {
         if self.hinted == 0 {
             return false;
         }
-        let hints = &self.ledger.accounts[self.ledger.account(tenant).index()].hints;
+        let hints = &self.account(tenant).hints;
         hints.as_ref().is_some_and(|hints| hints.discloses(tenant, page))
     }
 

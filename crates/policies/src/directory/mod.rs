@@ -44,7 +44,7 @@ use crate::{
     ids::{Access, AccountId, ContextId, FileId, FrameId, PageId, TenantId},
     list::{List, NIL},
     manager::{Control, Panicked, ProgramStats, StreamReport, Want, Wish, drop_control},
-    tenant::{Standing, Tenant, TenantStats},
+    tenant::{Account, Standing, Tenant, TenantStats},
 };
 
 /// The tenant that is always open: unmanaged until it gives a directive, no floor, no cap.
@@ -239,7 +239,7 @@ impl Directory {
     /// that a list of disclosed reads names.
     pub fn may_skip_hits(&self, frame: FrameId) -> bool {
         let slot = &self.ledger.frames[frame.0];
-        let account = &self.ledger.accounts[self.ledger.account(slot.owner).index()];
+        let account = self.account(slot.owner);
         account.cap_frames >= self.frames() / 2
             && !account.control.needs_every_hit(slot.page)
             && !self.is_named_by_any(slot.page)
@@ -488,9 +488,29 @@ impl Directory {
         self.ledger.tenants[tenant.index()].frames
     }
 
+    /// The frames that no other tenant can take from the tenant.
+    pub fn floor_frames(&self, tenant: TenantId) -> u32 {
+        self.account(tenant).floor_frames
+    }
+
+    /// The most frames that the tenant may have, at most all.
+    pub fn cap_frames(&self, tenant: TenantId) -> u32 {
+        self.account(tenant).cap_frames
+    }
+
+    /// All floors together.
+    pub fn floors_frames(&self) -> u64 {
+        self.ledger.floors_frames()
+    }
+
+    /// The account that the tenant has alone or in common with others.
+    fn account(&self, tenant: TenantId) -> &Account {
+        &self.ledger.accounts[self.ledger.account(tenant).index()]
+    }
+
     /// Whether the tenant has more frames than its cap, which was lowered while they were busy.
     pub fn is_above_cap(&self, tenant: TenantId) -> bool {
-        let account = &self.ledger.accounts[self.ledger.account(tenant).index()];
+        let account = self.account(tenant);
         account.ledger.len() > account.cap_frames
     }
 
@@ -501,23 +521,23 @@ impl Directory {
 
     /// Whether the tenant has a manager, revoked or not, of its own or in common with others.
     pub fn is_managed(&self, tenant: TenantId) -> bool {
-        self.ledger.accounts[self.ledger.account(tenant).index()].control.is_managed()
+        self.account(tenant).control.is_managed()
     }
 
     /// Whether the tenant is managed by directives.
     pub fn has_directives(&self, tenant: TenantId) -> bool {
-        matches!(self.ledger.accounts[self.ledger.account(tenant).index()].control, Control::Pools(_))
+        matches!(self.account(tenant).control, Control::Pools(_))
     }
 
     /// Whether the tenant's manager is not asked for now, because it was wrong too often.
     pub fn is_revoked(&self, tenant: TenantId) -> bool {
-        self.ledger.accounts[self.ledger.account(tenant).index()].is_revoked
+        self.account(tenant).is_revoked
     }
 
     /// Whether the tenant's manager knows of its blocks before their first access, and may
     /// [want](Self::wants) pages.
     pub fn knows_ahead(&self, tenant: TenantId) -> bool {
-        self.ledger.accounts[self.ledger.account(tenant).index()].knows_ahead
+        self.account(tenant).knows_ahead
     }
 
     /// Appends the pages that the tenant's manager would have brought in ahead, at most
@@ -542,7 +562,7 @@ impl Directory {
 
     /// What the program of the tenant's manager did, if it runs one.
     pub fn program_stats(&self, tenant: TenantId) -> Option<ProgramStats> {
-        self.ledger.accounts[self.ledger.account(tenant).index()].control.program_stats()
+        self.account(tenant).control.program_stats()
     }
 
     /// Counts of one tenant.

@@ -90,7 +90,7 @@ impl Directory {
         if self.is_in_commons(tenant) {
             return Ok(());
         }
-        let own = &self.ledger.accounts[self.ledger.account(tenant).index()];
+        let own = self.account(tenant);
         let has_limits = own.floor_frames > 0 || own.cap_frames < self.frames();
         if blocks > 0 || has_limits || own.control.is_managed() || own.hints.is_some() {
             return Err(DirectoryError::NotCommon { tenant });
@@ -297,9 +297,7 @@ impl Directory {
 
     /// The tenant's frames, in ledger order. Costs a step for each frame of its account.
     fn blocks(&self, tenant: TenantId) -> Vec<u32> {
-        let account = self.ledger.accounts[self.ledger.account(tenant).index()]
-            .ledger
-            .iter(&self.ledger.frames.ledger_links);
+        let account = self.account(tenant).ledger.iter(&self.ledger.frames.ledger_links);
         account.filter(|frame| self.ledger.frames[*frame].owner == tenant).collect()
     }
 
