@@ -33,7 +33,6 @@
 //! A name that only a macro defines counts as defined in the file of the module in its path.
 #![forbid(unsafe_code)]
 
-pub mod allowed;
 pub mod graph;
 pub mod imports;
 pub mod modules;

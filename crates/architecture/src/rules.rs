@@ -1,8 +1,7 @@
-//! The three rules, and the list of exceptions that only gets shorter.
+//! The three rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::allowed::Allowed;
 use crate::graph::{Edge, Graph, circles};
 use crate::imports::Impl;
 use crate::plan::{Plan, room};
@@ -14,38 +13,14 @@ const PUBLIC_CALLS: &str = "api";
 /// Imports of a circle that a message lists.
 const LISTED_MAX: usize = 40;
 
-/// The messages about a crate: one for each breach of a rule that is no exception, each exception that is not
-/// needed, and each room that is drawn and does not exist, or exists and is not drawn.
-pub fn check(graph: &Graph, plan: &Plan, allowed: &Allowed) -> Vec<String> {
+/// The messages about a crate: one for each breach of a rule, and each room that is drawn and does not exist,
+/// or exists and is not drawn.
+pub fn check(graph: &Graph, plan: &Plan) -> Vec<String> {
     let mut messages = differences(graph, plan);
-    messages.extend(upward_messages(graph, plan, allowed));
-    messages.extend(circle_messages(graph, plan, allowed));
-    messages.extend(impl_messages(graph, plan, allowed));
-    messages.extend(stale_messages(graph, plan, allowed));
+    messages.extend(upward_messages(graph, plan));
+    messages.extend(circle_messages(graph, plan));
+    messages.extend(impl_messages(graph, plan));
     messages
-}
-
-/// The exceptions that a crate needs as it is. Those for circles are few, but may be more than the fewest
-/// that would do.
-pub fn needed(graph: &Graph, plan: &Plan) -> Allowed {
-    let upward = || graph.imports.keys().filter(|edge| is_upward(plan, edge));
-    let mut allowed = Allowed {
-        edges: upward().cloned().collect(),
-        impls: graph.impls.iter().filter(|found| is_foreign(found)).map(exception).collect(),
-    };
-    let mut left: BTreeSet<&Edge> = graph.imports.keys().filter(|edge| !is_upward(plan, edge)).collect();
-    while let Some(circle) = circles(&left).into_iter().find(|circle| circle.len() > CIRCLE_MAX) {
-        // The import whose removal leaves the smallest circles.
-        let inside: BTreeSet<&Edge> = left.iter().copied().filter(|edge| is_inside(edge, &circle)).collect();
-        let opening = inside.iter().copied().min_by_key(|&edge| {
-            let without = inside.iter().copied().filter(|&other| other != edge).collect();
-            circles(&without).iter().map(|circle| circle.len().pow(2)).sum::<usize>()
-        });
-        let opening = opening.expect("a circle has imports");
-        left.remove(opening);
-        allowed.edges.insert(opening.clone());
-    }
-    allowed
 }
 
 /// Messages about rooms that are drawn and do not exist, or exist and are not drawn.
@@ -74,10 +49,9 @@ fn is_upward(plan: &Plan, (from, to): &Edge) -> bool {
     }
 }
 
-fn upward_messages(graph: &Graph, plan: &Plan, allowed: &Allowed) -> Vec<String> {
+fn upward_messages(graph: &Graph, plan: &Plan) -> Vec<String> {
     let name = &plan.name;
-    let upward =
-        graph.imports.iter().filter(|(edge, _)| is_upward(plan, edge) && !allowed.edges.contains(*edge));
+    let upward = graph.imports.iter().filter(|(edge, _)| is_upward(plan, edge));
     let message = |(from, to): &Edge, line: usize, item: &str| {
         format!(
             "{name}/src/{from}:{line} imports `{item}` from {to}, upwards: ARCHITECTURE.md draws `{}` above \
@@ -94,18 +68,13 @@ fn upward_messages(graph: &Graph, plan: &Plan, allowed: &Allowed) -> Vec<String>
         .collect()
 }
 
-/// The imports that rule 2 is about. Imports that go up are left to rule 1. Without them all files of a
-/// circle are on one level.
-fn level_edges<'g>(graph: &'g Graph, plan: &Plan, allowed: &Allowed) -> BTreeSet<&'g Edge> {
-    graph.imports.keys().filter(|edge| !is_upward(plan, edge) && !allowed.edges.contains(*edge)).collect()
-}
-
 fn is_inside((from, to): &Edge, circle: &BTreeSet<&str>) -> bool {
     circle.contains(from.as_str()) && circle.contains(to.as_str())
 }
 
-fn circle_messages(graph: &Graph, plan: &Plan, allowed: &Allowed) -> Vec<String> {
-    let edges = level_edges(graph, plan, allowed);
+fn circle_messages(graph: &Graph, plan: &Plan) -> Vec<String> {
+    // Imports that go up are left to rule 1. Without them all files of a circle are on one level.
+    let edges: BTreeSet<&Edge> = graph.imports.keys().filter(|edge| !is_upward(plan, edge)).collect();
     let too_large = circles(&edges).into_iter().filter(|circle| circle.len() > CIRCLE_MAX);
     too_large
         .map(|circle| {
@@ -129,13 +98,8 @@ fn is_foreign(found: &Impl) -> bool {
     room(&found.file) != room(&found.defined_in) && room(&found.file) != PUBLIC_CALLS
 }
 
-fn exception(found: &Impl) -> (String, String) {
-    (room(&found.file).to_owned(), found.name.clone())
-}
-
-fn impl_messages(graph: &Graph, plan: &Plan, allowed: &Allowed) -> Vec<String> {
-    let foreign =
-        graph.impls.iter().filter(|found| is_foreign(found) && !allowed.impls.contains(&exception(found)));
+fn impl_messages(graph: &Graph, plan: &Plan) -> Vec<String> {
+    let foreign = graph.impls.iter().filter(|found| is_foreign(found));
     foreign
         .map(|Impl { file, line, name, defined_in }| {
             format!(
@@ -147,34 +111,4 @@ fn impl_messages(graph: &Graph, plan: &Plan, allowed: &Allowed) -> Vec<String> {
             )
         })
         .collect()
-}
-
-/// Messages about exceptions that are not needed. All exceptions that are reported can be removed together.
-fn stale_messages(graph: &Graph, plan: &Plan, allowed: &Allowed) -> Vec<String> {
-    let message = |line: String| {
-        format!(
-            "crates/architecture/tests/allowed.txt: `{line}` of [{}] is not needed any more: remove this line",
-            plan.name
-        )
-    };
-    let impls: BTreeSet<_> = graph.impls.iter().filter(|found| is_foreign(found)).map(exception).collect();
-    let stale_impls =
-        allowed.impls.difference(&impls).map(|(room, name)| message(format!("impl {room} {name}")));
-
-    let mut edges = level_edges(graph, plan, allowed);
-    let mut stale_edges = Vec::new();
-    for edge in &allowed.edges {
-        if graph.imports.contains_key(edge) {
-            if is_upward(plan, edge) {
-                continue;
-            }
-            edges.insert(edge);
-            if circles(&edges).iter().any(|circle| circle.len() > CIRCLE_MAX && is_inside(edge, circle)) {
-                edges.remove(edge);
-                continue;
-            }
-        }
-        stale_edges.push(message(format!("{} -> {}", edge.0, edge.1)));
-    }
-    stale_edges.into_iter().chain(stale_impls).collect()
 }

@@ -1,12 +1,9 @@
 //! Tests of each way to name an item, and of each rule when it is broken, on small made-up crates.
 
-use std::collections::BTreeMap;
-
-use crate::allowed::{Allowed, read_allowed, write_allowed};
 use crate::graph::Graph;
 use crate::modules::Sources;
 use crate::plan::{Plan, read_plans};
-use crate::rules::{check, needed};
+use crate::rules::check;
 
 fn graph(files: &[(&str, &str)]) -> Graph {
     let sources: Sources = files.iter().map(|&(file, text)| (file.to_owned(), text.to_owned())).collect();
@@ -33,10 +30,6 @@ fn imports_beside(text: &str, b: &str) -> Vec<String> {
 fn plan(block: &str) -> Plan {
     let document = format!("before\n\n```text rooms crates/made_up\n{block}\n```\n");
     read_plans(&document).unwrap().remove("crates/made_up").unwrap()
-}
-
-fn allowed(lines: &str) -> Allowed {
-    read_allowed(&format!("[crates/made_up]\n{lines}")).unwrap().remove("crates/made_up").unwrap()
 }
 
 /// Asserts that there is one message, and that it has all of `parts`.
@@ -153,11 +146,10 @@ fn an_import_of_a_room_above_fails() {
     let files = [("lib.rs", "mod a; mod b;"), ("a.rs", "pub struct A;"), ("b/mod.rs", "\nuse crate::a::A;")];
     let files = [files[0], files[1], ("b.rs", files[2].1)];
     let graph = graph(&files);
-    let messages = check(&graph, &plan("lib\na  what it is for\nb/"), &Allowed::default());
+    let messages = check(&graph, &plan("lib\na  what it is for\nb/"));
     assert_one(&messages, &["crates/made_up/src/b.rs:2 imports `A` from a.rs", "draws `a` above `b`"]);
-    assert_eq!(check(&graph, &plan("lib\nb\na"), &Allowed::default()), [""; 0], "downwards");
-    assert_eq!(check(&graph, &plan("lib\nb a"), &Allowed::default()), [""; 0], "on one line");
-    assert_eq!(check(&graph, &plan("lib\na\nb"), &allowed("b.rs -> a.rs")), [""; 0], "allowed");
+    assert_eq!(check(&graph, &plan("lib\nb\na")), [""; 0], "downwards");
+    assert_eq!(check(&graph, &plan("lib\nb a")), [""; 0], "on one line");
 }
 
 /// Files of a room that each import the next, the last one the first.
@@ -176,10 +168,9 @@ fn ring(files: usize) -> Graph {
 #[test]
 fn a_circle_of_four_fails_and_one_of_three_does_not() {
     let plan = plan("lib\nring/");
-    assert_eq!(check(&ring(3), &plan, &Allowed::default()), [""; 0]);
-    let messages = check(&ring(4), &plan, &Allowed::default());
+    assert_eq!(check(&ring(3), &plan), [""; 0]);
+    let messages = check(&ring(4), &plan);
     assert_one(&messages, &["4 files import each other", "ring/n3.rs:1 imports `Next` from ring/n0.rs"]);
-    assert_eq!(check(&ring(4), &plan, &allowed("ring/n1.rs -> ring/n2.rs")), [""; 0]);
 }
 
 #[test]
@@ -192,9 +183,9 @@ fn a_module_that_publishes_its_children_is_in_no_circle_with_them() {
     };
     let plan = plan("lib\nr");
     let published = "pub use a::Own as A; pub use b::Own as B; pub use c::Own as C;";
-    assert_eq!(check(&with_parent(published), &plan, &Allowed::default()), [""; 0]);
+    assert_eq!(check(&with_parent(published), &plan), [""; 0]);
     let used = format!("{published} fn f() {{ A; B; C; }}");
-    assert_one(&check(&with_parent(&used), &plan, &Allowed::default()), &["4 files import each other"]);
+    assert_one(&check(&with_parent(&used), &plan), &["4 files import each other"]);
 }
 
 #[test]
@@ -209,58 +200,22 @@ fn an_impl_of_another_rooms_type_fails() {
             ("b/own.rs", "impl super::B {}"),
         ])
     };
-    let messages = check(&graph("a"), &plan("lib\na\nb"), &Allowed::default());
+    let messages = check(&graph("a"), &plan("lib\na\nb"));
     assert_one(&messages, &["crates/made_up/src/a.rs:2 adds an `impl` to `B`, which b.rs defines"]);
-    assert_eq!(check(&graph("api"), &plan("lib\napi\nb"), &Allowed::default()), [""; 0]);
-    assert_eq!(check(&graph("a"), &plan("lib\na\nb"), &allowed("impl a B")), [""; 0]);
-}
-
-#[test]
-fn exceptions_that_are_not_needed_fail() {
-    let graph = ring(4);
-    let plan = plan("lib\nring");
-    let list = allowed("ring/n0.rs -> ring/n1.rs\nring/n2.rs -> ring/n3.rs");
-    assert_one(&check(&graph, &plan, &list), &["`ring/n0.rs -> ring/n1.rs`", "remove this line"]);
-    let list = allowed("ring/n0.rs -> ring/n1.rs\ngone.rs -> ring/n0.rs\nimpl ring Gone");
-    let messages = check(&graph, &plan, &list);
-    assert_eq!(messages.len(), 2, "{messages:#?}");
-    assert!(messages[0].contains("`gone.rs -> ring/n0.rs`"), "{messages:#?}");
-    assert!(messages[1].contains("`impl ring Gone`"), "{messages:#?}");
+    assert_eq!(check(&graph("api"), &plan("lib\napi\nb")), [""; 0]);
 }
 
 #[test]
 fn rooms_are_drawn_once_and_are_there() {
     let graph = graph(&[("lib.rs", "mod a; mod b;"), ("a.rs", ""), ("b/mod.rs", "")]);
-    let messages = check(&graph, &plan("lib\nb"), &Allowed::default());
+    let messages = check(&graph, &plan("lib\nb"));
     assert_one(&messages, &["crates/made_up/src/a.rs is in the room `a`", "does not draw"]);
-    let messages = check(&graph, &plan("lib\na gone  not there\nb"), &Allowed::default());
+    let messages = check(&graph, &plan("lib\na gone  not there\nb"));
     assert_one(&messages, &["draws the room `gone`", "no such file or folder"]);
     let twice = "```text rooms crates/made_up\na\na\n```";
     assert_eq!(read_plans(twice).unwrap_err(), "3: the room `a` of crates/made_up is drawn twice");
     let open = "```text rooms crates/made_up\na";
     assert!(read_plans(open).unwrap_err().contains("has no end"));
-}
-
-#[test]
-fn a_list_made_anew_is_what_the_tree_needs() {
-    let ring = ring(7);
-    let upward =
-        graph(&[("lib.rs", "mod a; mod b;"), ("a.rs", "pub struct A;"), ("b.rs", "impl crate::a::A {}")]);
-    for (graph, plan) in [(ring, plan("lib\nring")), (upward, plan("lib\na\nb"))] {
-        let list = needed(&graph, &plan);
-        assert_eq!(check(&graph, &plan, &list), [""; 0]);
-        let lists = BTreeMap::from([("crates/made_up".to_owned(), list)]);
-        assert_eq!(read_allowed(&write_allowed(&lists)).unwrap(), lists);
-    }
-}
-
-#[test]
-fn lines_that_are_no_exceptions_fail() {
-    assert!(read_allowed("a.rs -> b.rs").unwrap_err().starts_with("1: expected"), "without a crate");
-    assert!(read_allowed("[crates/a]\na.rs b.rs").unwrap_err().starts_with("2: expected"));
-    assert!(
-        read_allowed("[crates/a]\na -> b\na -> b").unwrap_err().starts_with("3: `a -> b` is there twice")
-    );
 }
 
 #[test]

@@ -701,3 +701,24 @@ fn a_list_with_a_bad_page_comes_to_rest() {
     assert_eq!(rest(&mut hints).len(), 256);
     assert!(hints.counts().prefetched > 50, "{:?}", hints.counts());
 }
+
+#[test]
+fn the_reads_of_a_list_count_where_it_was_said_that_they_are_made() {
+    let folder = directory();
+    let pool = plain().open().unwrap();
+    let file = stamped_file(&pool, &folder, 40);
+    let tenant = pool.tenant("reader").open().unwrap();
+    let query = bufpool::context!("Q6").context();
+    let at = tenant.at(bufpool::site!("index scan")).in_context(query);
+    let mut hints = at.hint(pages_of(&file, 0..20)).unwrap();
+    assert_eq!(rest(&mut hints).len(), 20);
+    drop(hints);
+    let mut hints = at.hint_with(pages_of(&file, 20..40)).unwrap();
+    while block_on(hints.next_async()).unwrap().is_some() {}
+    let stats = pool.stats();
+    let named = |context: &&bufpool::stats::ContextStats| context.name.as_deref() == Some("index scan");
+    let contexts: Vec<_> = stats.contexts.iter().filter(named).collect();
+    assert_eq!(contexts.len(), 1, "{contexts:?}");
+    assert_eq!((contexts[0].scopes.as_str(), contexts[0].accesses), ("Q6", 40));
+    assert!(stats.hints.iter().all(|of| of.context == contexts[0].id), "{:?}", stats.hints);
+}

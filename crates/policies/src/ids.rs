@@ -40,6 +40,11 @@ impl fmt::Debug for PageId {
     }
 }
 
+impl FileId {
+    /// The highest number of a file.
+    pub const MAX: Self = Self((1 << (u64::BITS - PageId::NUMBER_BITS)) - 1);
+}
+
 /// Declares a newtype over an unsigned integer that indexes a table.
 macro_rules! index_type {
     ($(#[$doc:meta])* $name:ident($repr:ty)) => {

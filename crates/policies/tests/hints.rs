@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use bufpool_policies::hints::{HintListId, HintPolicy};
+use bufpool_policies::hints::{HintListId, HintPolicy, ListState};
 use bufpool_policies::{
     Access, Admission, Allocation, Block, Claims, ContextId, DEFAULT_TENANT, Directory, DirectoryOptions,
     FileId, FrameId, HintOptions, Manager, ManagerKind, NextFrame, PageId, SplitMix64, TenantId,
@@ -166,7 +166,7 @@ fn with_all_reads_disclosed_and_none_ahead_misses_are_those_of_opt() {
             driver.directory.check_invariants();
         }
         assert_eq!(driver.misses, misses_of_opt(&reads, frames as usize), "seed {seed}");
-        let (counts, _, position) = driver.directory.hint_state(list).unwrap();
+        let ListState { counts, position, .. } = driver.directory.hint_state(list).unwrap();
         assert_eq!((counts.given, counts.used, counts.skipped, position), (400, 400, 0, 400));
     }
 }
@@ -300,7 +300,7 @@ fn random_steps_keep_the_invariants() {
                     match random.below(3) {
                         0 => driver.directory.skip_hints(list, random.below(4)),
                         1 => {
-                            let (_, _, position) = driver.directory.hint_state(list).unwrap();
+                            let position = driver.directory.hint_state(list).unwrap().position;
                             driver.directory.hints_consumed(list, position + random.below(3));
                         }
                         _ => driver.directory.hint_waited(list),
@@ -383,7 +383,7 @@ fn a_reader_that_skips_loses_the_right_to_prefetch() {
         driver.access(DEFAULT_TENANT, PageId(2 * at));
     }
     assert_eq!(driver.prefetch(DEFAULT_TENANT, 8), []);
-    let (counts, ..) = driver.directory.hint_state(list).unwrap();
+    let counts = driver.directory.hint_state(list).unwrap().counts;
     // A hint counts as skipped after several reads of later hints. The last three hints are not known to be
     // skipped yet.
     assert_eq!((counts.used, counts.skipped), (400, 396));
@@ -408,7 +408,7 @@ fn a_reader_that_leaves_page_after_page_out_loses_it_too() {
     let (mut driver, list) = open();
     (0..256).for_each(|_| driver.directory.skip_hints(list, 1));
     assert_eq!(driver.prefetch(DEFAULT_TENANT, 8), []);
-    let (counts, ..) = driver.directory.hint_state(list).unwrap();
+    let counts = driver.directory.hint_state(list).unwrap().counts;
     assert_eq!((counts.used, counts.skipped), (0, 256));
 }
 
@@ -564,7 +564,7 @@ fn making_a_page_is_none_of_the_reads_that_a_list_names() {
     let list = driver.directory.open_hints(DEFAULT_TENANT, ALL).unwrap();
     (0..8).for_each(|page| assert!(driver.disclose(list, PageId(page)).is_some()));
     (0..8).for_each(|page| assert!(driver.create(DEFAULT_TENANT, PageId(page))));
-    assert_eq!(driver.directory.hint_state(list).unwrap().2, 0, "nothing was read");
+    assert_eq!(driver.directory.hint_state(list).unwrap().position, 0, "nothing was read");
     let kept: HashSet<PageId> = driver.frames.keys().copied().collect();
     assert_eq!(kept, [0, 1, 2, 7].map(PageId).into(), "the page that was made last, and those read first");
     driver.directory.check_invariants();
@@ -589,7 +589,7 @@ fn what_came_for_a_list_goes_over_to_the_list_that_takes_its_place() {
     assert_eq!((counts.prefetched, counts.wasted), (0, 0));
     driver.land(PageId(6));
     [4, 2, 0].into_iter().for_each(|page| assert!(driver.access(DEFAULT_TENANT, PageId(page))));
-    let counts = driver.directory.hint_state(second).unwrap().0;
+    let counts = driver.directory.hint_state(second).unwrap().counts;
     assert_eq!((counts.prefetched, counts.used, counts.late), (2, 3, 0));
     (10..15).for_each(|page| assert!(driver.access(DEFAULT_TENANT, PageId(page))));
     let gone: Vec<u64> = driver.evicted.iter().map(|(gone, _)| gone.0).collect();
@@ -691,7 +691,7 @@ fn what_is_disclosed_is_told_of_its_tenant() {
 #[test]
 fn a_reader_that_says_where_it_is_moves_its_list_itself() {
     let state = |driver: &Driver, list| {
-        let (counts, _, position) = driver.directory.hint_state(list).unwrap();
+        let ListState { counts, position, .. } = driver.directory.hint_state(list).unwrap();
         (counts.used, counts.skipped, position)
     };
     let open = || {
@@ -712,7 +712,7 @@ fn a_reader_that_says_where_it_is_moves_its_list_itself() {
     driver.directory.skip_hints(list, 3);
     let (_, skipped, position) = state(&driver, list);
     assert_eq!((skipped, position), (3, 8));
-    let late = |driver: &Driver| driver.directory.hint_state(list).unwrap().0.late;
+    let late = |driver: &Driver| driver.directory.hint_state(list).unwrap().counts.late;
     let before = late(&driver);
     driver.directory.hint_waited(list);
     assert_eq!(late(&driver), before + 1);

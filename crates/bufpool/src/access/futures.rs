@@ -28,10 +28,10 @@ use crate::handle::keeper::Keeper;
 use crate::handle::tenant::Tenant;
 use crate::io::{IoError, SourceRef};
 use crate::landing::Landing;
-use crate::load::frame::{FrameSearch, Seeker};
+use crate::load::frame_search::{FrameSearch, Next, Seeker};
 use crate::load::page_load::{Charge, Load, Loads};
+use crate::load::page_read::{Attempt, PageRead, Verdict};
 use crate::load::prefetch::Prefetch;
-use crate::load::verify::{Attempt, PageRead, Verdict};
 use crate::memory::lease::FrameLease;
 use crate::page::latch::{Latch, Loading, Refusal, park_future, unpark_future};
 use crate::state::shared::{PoolShared, drop_pool_elsewhere};
@@ -320,7 +320,11 @@ impl Acquiring {
                 return match search.next_look(&mut self.waits.frame, false) {
                     Err(refused) => Poll::Ready(Err(refused.into_error())),
                     Ok(next) => {
-                        self.alarm = pool.waker_thread.wake_at(next.unwrap_or_else(Instant::now), waker);
+                        let at = match next {
+                            Next::AtOnce => Instant::now(),
+                            Next::At(at) => at,
+                        };
+                        self.alarm = pool.waker_thread.wake_at(at, waker);
                         Poll::Pending
                     }
                 };
@@ -401,7 +405,7 @@ impl Flight {
             return self.submit(pool, io);
         };
         if pool.is_immediate {
-            if read.is_taken(&self.file, self.number, lent(&mut self.lease)) {
+            if read.take_from_tier(&self.file, self.number, lent(&mut self.lease)) {
                 return self.complete_taken();
             }
             return self.submit(pool, io);
@@ -410,7 +414,7 @@ impl Flight {
         tier.take_later(name, version, move |taken| {
             let Some(pool) = self.pool.upgrade() else { return };
             let is_good = taken.is_some_and(|taken| {
-                PageRead::of(&pool).is_good_copy(&self.file, self.number, lent(&mut self.lease), &taken)
+                PageRead::of(&pool).accept_copy(&self.file, self.number, lent(&mut self.lease), &taken)
             });
             if is_good {
                 self.complete_taken();
@@ -444,9 +448,8 @@ impl Flight {
     fn complete(mut self, result: Result<(), IoError>) {
         // A pool that is gone has no use for the frame, and nobody waits: futures keep their pool.
         let Some(pool) = self.pool.upgrade() else { return };
-        pool.count_reads(u64::from(result.is_ok()));
-        pool.page_was_read(self.begun);
         let read = PageRead::of(&pool);
+        read.transferred(&self.file, self.number, 1, self.begun, result.is_ok());
         let (number, lease) = (self.number, lent(&mut self.lease));
         match read.judge(&self.file, number, lease, result, self.attempt, self.operation) {
             Verdict::Good => {

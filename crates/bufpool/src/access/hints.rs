@@ -43,8 +43,6 @@ use crate::thread::site::{Origin, SiteRef};
 const HINT: &str = "hint pages";
 const NEXT: &str = "read hinted page";
 
-/// The highest number of a file.
-const FILE_ID_MAX: u32 = (1 << (u64::BITS - PageId::NUMBER_BITS)) - 1;
 /// Items asked of the iterator by one call.
 const PULLED_MAX: usize = 256;
 /// Hints ahead of a reader that has not read anything yet; with each read, [`AHEAD_A_READ`] more.
@@ -67,9 +65,9 @@ pub struct HintedPage {
 impl HintedPage {
     /// The page's name in policies. A page that no file can have gets the name of the last possible page.
     fn id(self) -> PageId {
-        let file = self.file.0.min(FILE_ID_MAX);
+        let file = self.file.min(FileId::MAX);
         let number = self.number.min((1 << PageId::NUMBER_BITS) - 1);
-        PageId::in_file(FileId(file), number)
+        PageId::in_file(file, number)
     }
 }
 
@@ -123,6 +121,8 @@ pub struct Hints<I = Box<dyn Iterator<Item = HintedPage> + Send>> {
     rate: ReadRate,
     /// From where the reads were disclosed.
     site: SiteRef,
+    /// From where all of them are made; None if from where [`next`](Self::next) is called.
+    reads_at: Option<SiteRef>,
     /// Files of the pages read last, at most [`FILES_KEPT`], those named last coming first.
     files: Vec<Arc<File>>,
 }
@@ -179,7 +179,8 @@ struct Disclosed {
 }
 
 impl Access<'_> {
-    pub(crate) fn open_hints<I>(self, pages: I, site: SiteRef) -> Result<Hints<I>>
+    /// Discloses reads from `site`. They are made from `reads_at`, if the caller says so.
+    pub(crate) fn open_hints<I>(self, pages: I, site: SiteRef, reads_at: Option<SiteRef>) -> Result<Hints<I>>
     where
         I: Iterator<Item = HintedPage>,
     {
@@ -195,6 +196,7 @@ impl Access<'_> {
             depth_max: 0,
             rate: ReadRate { since: Instant::now(), waited: Duration::ZERO, access_ns: 0 },
             site,
+            reads_at,
             files: Vec::new(),
         };
         hints.list = hints.open_list(&mut *hints.tenant.lock_policy(HINT)?);
@@ -218,10 +220,7 @@ impl<I> Hints<I> {
         let (Some(list), Ok(mut policy)) = (self.list, self.tenant.lock_policy(HINT)) else {
             return HintCounts::default();
         };
-        self.tenant.pool.drain_own_log_into(&mut policy);
-        if self.leads {
-            policy.directory.hints_consumed(list.id, self.cursor.position - list.opened_at);
-        }
+        self.sync(&mut policy, list);
         let mut counts = self.ended;
         counts.add(&policy.directory.hint_counts(list.id).unwrap_or_default());
         counts
@@ -231,7 +230,16 @@ impl<I> Hints<I> {
     /// the pool.
     pub fn depth(&self) -> u32 {
         let Ok(policy) = self.tenant.lock_policy(HINT) else { return 0 };
-        self.list.and_then(|list| policy.directory.hint_state(list.id)).map_or(0, |(_, depth, _)| depth)
+        self.list.and_then(|list| policy.directory.hint_state(list.id)).map_or(0, |state| state.depth)
+    }
+
+    /// What the calling thread has read is in the directory from here on: hits that were noted, and how far
+    /// the handle has come, if it moves the list.
+    fn sync(&self, policy: &mut PolicyState, list: Disclosed) {
+        self.tenant.pool.drain_own_log_into(policy);
+        if self.leads {
+            policy.directory.hints_consumed(list.id, self.cursor.position - list.opened_at);
+        }
     }
 
     /// Opens a list in the directory for what comes from the position on; none if hints are off.
@@ -268,26 +276,25 @@ impl<I> Hints<I> {
         let busy = self.rate.lap(reads);
         let horizon = self.rate.horizon(pool.ahead_latency_ns.load(Ordering::Relaxed));
         let Ok(mut policy) = self.tenant.lock_policy(HINT) else { return };
-        pool.drain_own_log_into(&mut policy);
-        let mut followed = policy.directory.hint_state(list.id).map(|(_, _, followed)| followed);
-        if followed.is_none() {
-            // The tenant has left the commons, which ended its lists.
-            self.ended.add(&policy.close_hints(list.id, list.context, self.depth_max));
-            self.cursor.disclosed = 0;
-            self.list = self.open_list(&mut policy);
-            let Some(anew) = self.list else { return };
-            (list, followed) = (anew, Some(0));
-        }
-        match followed {
-            Some(followed) if !self.leads => self.cursor.follow(followed + list.opened_at),
-            _ => policy.directory.hints_consumed(list.id, self.cursor.position - list.opened_at),
+        self.sync(&mut policy, list);
+        match policy.directory.hint_state(list.id) {
+            Some(_) if self.leads => {}
+            Some(state) => self.cursor.follow(state.position + list.opened_at),
+            None => {
+                // The tenant has left the commons, which ended its lists.
+                self.ended.add(&policy.close_hints(list.id, list.context, self.depth_max));
+                self.cursor.disclosed = 0;
+                self.list = self.open_list(&mut policy);
+                let Some(anew) = self.list else { return };
+                list = anew;
+            }
         }
         self.cursor.disclose(&mut policy, list);
         if let Some(horizon) = horizon {
             policy.directory.set_hint_horizon(list.id, horizon);
         }
         policy.note_pace(self.tenant.tenant_id(), reads, busy);
-        self.depth = policy.directory.hint_state(list.id).map_or(0, |(_, depth, _)| depth);
+        self.depth = policy.directory.hint_state(list.id).map_or(0, |state| state.depth);
         self.depth_max = self.depth_max.max(self.depth);
         if asks {
             policy.ask_for_disclosed(self.tenant.tenant_id());
@@ -358,7 +365,8 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
     #[track_caller]
     #[expect(clippy::should_implement_trait, reason = "an Iterator cannot say from where it is called")]
     pub fn next(&mut self) -> Result<Option<OwnedReadGuard>> {
-        let origin = Origin::caller();
+        let caller = Origin::caller();
+        let origin = self.reads_at.map_or(caller, Origin::from);
         self.lead();
         loop {
             self.keep_ahead();
@@ -392,7 +400,8 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
     /// The future panics with the iterator's panic, and if it is polled again after it was ready.
     #[track_caller]
     pub fn next_async(&mut self) -> NextFuture<'_, I> {
-        let site = Origin::caller().site();
+        let caller = Origin::caller();
+        let site = self.reads_at.unwrap_or_else(|| caller.site());
         self.lead();
         NextFuture { hints: self, site, reading: None, pending_since: None, is_over: false }
     }
@@ -554,10 +563,7 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
     /// The next hints that the directory has are passed over. The position is still that before them.
     fn tell_skipped(&self, hints: u64) {
         let (Some(list), Ok(mut policy)) = (self.list, self.tenant.lock_policy(HINT)) else { return };
-        self.tenant.pool.drain_own_log_into(&mut policy);
-        if self.leads {
-            policy.directory.hints_consumed(list.id, self.cursor.position - list.opened_at);
-        }
+        self.sync(&mut policy, list);
         policy.directory.skip_hints(list.id, hints);
     }
 
@@ -607,10 +613,7 @@ impl<'g> Access<'g> {
 impl<I> Drop for Hints<I> {
     fn drop(&mut self) {
         let (Some(list), Ok(mut policy)) = (self.list, self.tenant.lock_policy(HINT)) else { return };
-        self.tenant.pool.drain_own_log_into(&mut policy);
-        if self.leads {
-            policy.directory.hints_consumed(list.id, self.cursor.position - list.opened_at);
-        }
+        self.sync(&mut policy, list);
         policy.close_hints(list.id, list.context, self.depth_max);
     }
 }

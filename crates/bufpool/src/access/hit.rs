@@ -273,27 +273,11 @@ pub(crate) fn refused(
     own_limit: bool,
     operation: &'static str,
 ) -> Refused {
-    // Its writer has panicked while others waited.
-    if let Err(error) = page.file().shared.check_whole(page.number(), operation) {
-        return Refused::Failed(error);
+    let error = page.file().shared.latch_error(page.number(), refusal, pool.latch_wait, operation);
+    match error.kind() {
+        ErrorKind::LatchTimeout if own_limit => Refused::Busy,
+        _ => Refused::Failed(error),
     }
-    let error = match refusal {
-        Refusal::Own => Error::new(
-            ErrorKind::SelfDeadlock,
-            operation,
-            "the calling thread holds a latch on this page itself, and would wait for it",
-        ),
-        Refusal::TimedOut if own_limit => return Refused::Busy,
-        Refusal::TimedOut => Error::new(
-            ErrorKind::LatchTimeout,
-            operation,
-            format!(
-                "the page was latched by others for longer than latch_wait_ms = {}",
-                pool.latch_wait.as_millis()
-            ),
-        ),
-    };
-    Refused::Failed(page.named_in(error))
 }
 
 impl<'g> Access<'g> {

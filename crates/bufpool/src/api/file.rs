@@ -16,9 +16,9 @@ use crate::handle::file::File;
 use crate::handle::pool::PoolHandle;
 use crate::io::{Action, NameError};
 use crate::landing::Landing;
-use crate::write::begun;
 use crate::write::checkpoint::Checkpoint;
 use crate::write::drain::{Drain, Drained};
+use crate::write::flush_thread;
 
 /// A flush that was begun; see [`File::begin_flush`].
 #[must_use = "whether it succeeded is known to those who wait for it"]
@@ -301,7 +301,7 @@ impl File {
     /// # }
     /// ```
     pub fn begin_flush(&self) -> Flush {
-        Flush { landing: begun::begin(self.pool.shared(), &self.shared), pool: self.pool.clone() }
+        Flush { landing: flush_thread::begin(self.pool.shared(), &self.shared), pool: self.pool.clone() }
     }
 
     /// As [`begin_flush`](Self::begin_flush), as a future for any executor; it begins at its first poll.

@@ -24,7 +24,7 @@ const RESERVE_MAX: u32 = 1 << 20;
 /// Operations in flight at most, per ring.
 const DEPTH_MAX: u32 = 4096;
 /// The largest number of files opened in the life of a pool.
-pub(crate) const FILES_MAX: u32 = FileId(1 << 24).0 - 1;
+pub(crate) const FILES_MAX: u32 = FileId::MAX.0;
 
 /// Options of a pool. `PoolOptions::new().memory_bytes(256 << 20).open()?` is enough for most.
 ///

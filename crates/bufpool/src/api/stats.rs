@@ -527,7 +527,7 @@ fn program_stats(policy: &PolicyState, id: TenantId) -> Option<ProgramStats> {
 fn hint_counts(policy: &PolicyState, id: TenantId, closed: HintCounts) -> HintCounts {
     let mut counts = closed;
     for list in policy.directory.open_lists(id) {
-        counts.add(&policy.directory.hint_state(list).map_or_else(HintCounts::default, |(open, ..)| open));
+        counts.add(&policy.directory.hint_state(list).map_or_else(HintCounts::default, |open| open.counts));
     }
     counts
 }
@@ -535,10 +535,10 @@ fn hint_counts(policy: &PolicyState, id: TenantId, closed: HintCounts) -> HintCo
 fn hint_stats(policy: &PolicyState, tenant: u32, site: &HintSite) -> HintStats {
     let (mut counts, mut open, mut depth, mut depth_max) = (site.counts, 0, 0, site.depth_max);
     site.open.iter().filter_map(|list| policy.directory.hint_counts(*list)).for_each(|of| counts.add(&of));
-    for (_, now, _) in site.open.iter().filter_map(|list| policy.directory.hint_state(*list)) {
+    for now in site.open.iter().filter_map(|list| policy.directory.hint_state(*list)) {
         open += 1;
-        depth = depth.max(now);
-        depth_max = depth_max.max(now);
+        depth = depth.max(now.depth);
+        depth_max = depth_max.max(now.depth);
     }
     HintStats { tenant, context: site.context.0, open, depth, depth_max, counts }
 }

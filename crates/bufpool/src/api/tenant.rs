@@ -459,7 +459,7 @@ impl Tenant {
         I::IntoIter: Send + 'static,
     {
         let pages: Box<dyn Iterator<Item = HintedPage> + Send> = Box::new(pages.into_iter());
-        Access::of(self).open_hints(pages, Origin::caller().site())
+        Access::of(self).open_hints(pages, Origin::caller().site(), None)
     }
 
     /// Checks that the file is one of the tenant's pool. A [`HintedPage`] does not say which pool it is of,
@@ -486,7 +486,7 @@ impl Tenant {
     where
         I: IntoIterator<Item = HintedPage>,
     {
-        Access::of(self).open_hints(pages.into_iter(), Origin::caller().site())
+        Access::of(self).open_hints(pages.into_iter(), Origin::caller().site(), None)
     }
 
     /// Whether `page` has been in memory and unchanged since an optimistic read returned `version`. If so,
@@ -762,6 +762,45 @@ impl<'t> At<'t> {
     {
         let (page, origin) = accessed(page, self.origin());
         Access::of(self.tenant).guard_shared_in_passing(page, origin)
+    }
+
+    /// As [`Tenant::hint`]; the reads of the list are made from here, wherever
+    /// [`next`](crate::Hints::next) is called.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tenant::hint`].
+    ///
+    /// # Panics
+    ///
+    /// As [`Tenant::hint`].
+    #[track_caller]
+    pub fn hint<I>(&self, pages: I) -> Result<Hints>
+    where
+        I: IntoIterator<Item = HintedPage>,
+        I::IntoIter: Send + 'static,
+    {
+        let pages: Box<dyn Iterator<Item = HintedPage> + Send> = Box::new(pages.into_iter());
+        self.hint_with(pages)
+    }
+
+    /// As [`Tenant::hint_with`]; the reads of the list are made from here, wherever
+    /// [`next`](crate::Hints::next) is called.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tenant::hint`].
+    ///
+    /// # Panics
+    ///
+    /// As [`Tenant::hint`].
+    #[track_caller]
+    pub fn hint_with<I>(&self, pages: I) -> Result<Hints<I::IntoIter>>
+    where
+        I: IntoIterator<Item = HintedPage>,
+    {
+        let site = self.origin().site();
+        Access::of(self.tenant).open_hints(pages.into_iter(), site, Some(site))
     }
 
     /// The tenant.

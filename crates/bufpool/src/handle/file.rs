@@ -201,7 +201,7 @@ impl Drop for File {
         }
         // In the child of a fork nothing was given up.
         if self.is_keeper() && self.pool.owner.is_here() {
-            keeper::is_gone();
+            keeper::note_gone();
         }
         self.shared.handles.fetch_sub(1, Ordering::Release);
     }

@@ -110,8 +110,8 @@ pub(crate) fn give_up(keeper: &Arc<File>) {
     }
 }
 
-/// A handle that was given up has lost its last share.
-pub(crate) fn is_gone() {
+/// Counts a handle that was given up and has lost its last share.
+pub(crate) fn note_gone() {
     GIVEN_UP.fetch_sub(1, Ordering::Relaxed);
 }
 

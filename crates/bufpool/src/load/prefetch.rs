@@ -30,7 +30,7 @@ use crate::files::word::LoadingRun;
 use crate::handle::file::Page;
 use crate::handle::tenant::Tenant;
 use crate::io::{IoError, Request, SourceRef};
-use crate::load::verify::PageRead;
+use crate::load::page_read::PageRead;
 use crate::memory::lease::FrameLease;
 use crate::policy::ahead::{AheadCharge, Expectation, Wanted, Wants};
 use crate::policy::claims::{Admitted, ClaimRules, Dirty};
@@ -448,7 +448,7 @@ impl Arrival {
             let Some(pool) = self.pool.upgrade() else { return };
             let lease = &mut self.leases[0];
             let is_good = copy
-                .is_some_and(|copy| PageRead::of(&pool).is_good_copy(self.run.file(), first, lease, &copy));
+                .is_some_and(|copy| PageRead::of(&pool).accept_copy(self.run.file(), first, lease, &copy));
             if is_good {
                 self.arrive(&pool, &[]);
             } else {
@@ -463,19 +463,11 @@ impl Arrival {
         // A pool that is gone has no use for frames; the words become absent.
         let Some(pool) = self.pool.upgrade() else { return };
         move_mean(&pool.ahead_latency_ns, self.begun.elapsed());
-        let pages = self.run.len();
-        if pages == 1 {
-            pool.page_was_read(self.submitted);
-        }
+        let (file, pages) = (self.run.file(), self.run.len());
+        PageRead::of(&pool).transferred(file, self.first(), pages, self.submitted, result.is_ok());
         let refused = match result {
             Err(_) => (0..pages).collect(),
-            Ok(()) => {
-                pool.count_reads(pages as u64);
-                if pages > 1 {
-                    pool.passed_tier_by(self.run.file(), self.first(), pages);
-                }
-                self.verify(&pool)
-            }
+            Ok(()) => self.verify(&pool),
         };
         self.arrive(&pool, &refused);
         drop_pool_elsewhere(pool);

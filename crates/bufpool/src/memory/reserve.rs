@@ -7,7 +7,7 @@ use crate::sync::{AtomicU32, Condvar, Mutex, Ordering};
 
 /// The clean reserve: frames for which those of dirty victims are exchanged, and to which pages on their way
 /// to their files are copied. Which frames these are changes with each exchange; how many there are does not,
-/// but for those it has [borrowed](crate::write::borrowed).
+/// but for those it has [borrowed](crate::write::borrowing).
 ///
 /// They are handed out in the order of their addresses, round and round: pages that come in one after the
 /// other lie side by side in memory as their predecessors did, and a transfer of one piece costs kernel and

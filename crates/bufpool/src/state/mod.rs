@@ -3,9 +3,9 @@
 pub(crate) mod aside;
 pub(crate) mod counters;
 pub(crate) mod departing;
-pub(crate) mod departures;
 pub(crate) mod dirty;
 pub(crate) mod flushes;
 pub(crate) mod pace;
 pub(crate) mod shared;
 pub(crate) mod waiting;
+pub(crate) mod write_back;

@@ -5,7 +5,7 @@ use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bufpool_policies::{PageId, contained};
 use crossbeam::utils::CachePadded;
@@ -29,8 +29,8 @@ use crate::policy::mutex::PolicyMutex;
 use crate::policy::state::PolicyState;
 use crate::state::aside::AsideFrames;
 use crate::state::counters::Counters;
-use crate::state::departures::WriteBack;
 use crate::state::flushes::Flushes;
+use crate::state::write_back::WriteBack;
 use crate::thread::holds::HoldsPlace;
 use crate::tier::TierRange;
 use crate::tier::link::TierLink;
@@ -221,25 +221,11 @@ impl PoolShared {
         }
     }
 
-    /// Tells the tier how long the read of one page from its source took, which was begun at `begun`. Reads
-    /// of several pages are not told: they do not show how long a miss takes.
-    pub(crate) fn page_was_read(&self, begun: Instant) {
-        self.tier.iter().for_each(|tier| tier.source_read(begun.elapsed()));
-    }
-
     /// Turns a page's contents in memory into what its file has, by the hook `before_write`, for the tier.
     /// False if the hook panics. Then only the tier's copy is lost, because the page is in its file.
     pub(crate) fn make_as_in_file(&self, name: PageName, bytes: &mut [u8]) -> bool {
         let Some(hooks) = &self.hooks else { return true };
         contained(|| hooks.before_write(name, bytes)).is_some()
-    }
-
-    /// A run of pages from `first` on was read from the file without asking the tier. An exclusive tier
-    /// forgets its copies of them.
-    pub(crate) fn passed_tier_by(&self, file: &FileShared, first: u64, pages: usize) {
-        if self.tier.as_ref().is_some_and(|tier| tier.is_exclusive()) {
-            self.forget_in_tier(file, first..first + pages as u64);
-        }
     }
 
     /// Copies of absent pages in the tier are of no use any more. Not under locks and latches.

@@ -71,8 +71,8 @@ impl Admission {
         }
     }
 
-    /// Whether to offer a page that leaves memory, if the limit [leaves room](Self::has_rate_for).
-    pub fn admits(&mut self, page: PageId, worth: PageWorth) -> bool {
+    /// Notes a page that leaves memory. Whether to offer it, if the limit [leaves room](Self::spend_rate).
+    pub fn admit(&mut self, page: PageId, worth: PageWorth) -> bool {
         match self.admit {
             _ if worth == PageWorth::Never => false,
             TierAdmit::All => true,
@@ -81,18 +81,18 @@ impl Admission {
         }
     }
 
-    /// Whether to offer a page that has been read from its file.
-    pub fn admits_read(&mut self, page: PageId, page_bytes: usize, now_ns: u64) -> bool {
+    /// Whether to offer a page that has been read from its file; its bytes are spent then.
+    pub fn admit_read(&mut self, page: PageId, page_bytes: usize, now_ns: u64) -> bool {
         let is_admitted = match self.admit {
             TierAdmit::All => true,
             TierAdmit::SecondEviction => self.evicted.note_read(page),
             TierAdmit::HitOnce => false,
         };
-        is_admitted && self.has_rate_for(page_bytes, now_ns)
+        is_admitted && self.spend_rate(page_bytes, now_ns)
     }
 
-    /// Whether the limit of bytes a second leaves room for a page.
-    pub fn has_rate_for(&mut self, page_bytes: usize, now_ns: u64) -> bool {
+    /// Whether the limit of bytes a second leaves room for a page, which is spent then.
+    pub fn spend_rate(&mut self, page_bytes: usize, now_ns: u64) -> bool {
         self.rate.as_mut().is_none_or(|rate| rate.takes(page_bytes as u64, now_ns))
     }
 }
@@ -160,10 +160,10 @@ mod tests {
     #[test]
     fn a_second_eviction_counts_if_the_page_came_back_soon() {
         let mut admission = Admission::new(TierAdmit::SecondEviction, None, 2);
-        let mut leaves = |page| admission.admits(PageId(page), PageWorth::Again);
+        let mut leaves = |page| admission.admit(PageId(page), PageWorth::Again);
         assert_eq!([leaves(1), leaves(2), leaves(3)], [false; 3]);
         [1, 2, 9].into_iter().for_each(|page| admission.comes_in(PageId(page)));
-        let mut leaves = |page| admission.admits(PageId(page), PageWorth::Again);
+        let mut leaves = |page| admission.admit(PageId(page), PageWorth::Again);
         assert_eq!([leaves(4), leaves(5), leaves(6)], [false; 3]);
         assert_eq!([leaves(1), leaves(2), leaves(9)], [false, true, false], "two others had left after 1");
         assert!(!leaves(2), "it begins anew");
@@ -185,15 +185,15 @@ mod tests {
     #[test]
     fn a_page_that_was_hit_counts() {
         let mut admission = Admission::new(TierAdmit::HitOnce, None, 2);
-        assert!(!admission.admits(PageId(1), PageWorth::Once));
-        assert!(admission.admits(PageId(1), PageWorth::Again));
+        assert!(!admission.admit(PageId(1), PageWorth::Once));
+        assert!(admission.admit(PageId(1), PageWorth::Again));
     }
 
     #[test]
     fn a_page_of_a_scan_does_not() {
         let mut admission = Admission::new(TierAdmit::All, None, 2);
-        assert!(admission.admits(PageId(1), PageWorth::Once));
-        assert!(!admission.admits(PageId(1), PageWorth::Never));
+        assert!(admission.admit(PageId(1), PageWorth::Once));
+        assert!(!admission.admit(PageId(1), PageWorth::Never));
     }
 
     #[test]
@@ -201,7 +201,7 @@ mod tests {
         let mut admission = Admission::new(TierAdmit::All, Some(40_960), 2);
         let mut admitted = 0;
         for step in 0..1000 {
-            admitted += u64::from(admission.has_rate_for(4096, step * 10_000_000));
+            admitted += u64::from(admission.spend_rate(4096, step * 10_000_000));
         }
         assert_eq!(admitted, 99, "ten a second, from the end of the first tenth on");
     }

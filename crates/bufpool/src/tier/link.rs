@@ -134,7 +134,7 @@ impl TierLink {
             Counts::count(&self.counts.refused);
             return Below::Nothing;
         }
-        if !self.admission.lock().admits_read(page, contents.len(), self.now_ns()) {
+        if !self.admission.lock().admit_read(page, contents.len(), self.now_ns()) {
             Counts::count(&self.counts.not_admitted);
             return Below::Nothing;
         }
@@ -157,7 +157,7 @@ impl TierLink {
         contents: &[u8],
         prepare: impl FnOnce(&mut [u8]) -> bool,
     ) -> Option<Demotion> {
-        if !self.admission.lock().has_rate_for(contents.len(), self.now_ns()) {
+        if !self.admission.lock().spend_rate(contents.len(), self.now_ns()) {
             Counts::count(&self.counts.not_admitted);
             return None;
         }
@@ -211,8 +211,8 @@ impl TierLink {
         // What is not sent takes nothing from the limit.
         let is_sent = self.is_used_for(page);
         let mut admission = self.admission.lock();
-        let is_admitted = admission.admits(page, worth)
-            && (!is_sent || admission.has_rate_for(contents.len(), self.now_ns()));
+        let is_admitted =
+            admission.admit(page, worth) && (!is_sent || admission.spend_rate(contents.len(), self.now_ns()));
         drop(admission);
         if !is_admitted {
             Counts::count(&self.counts.not_admitted);

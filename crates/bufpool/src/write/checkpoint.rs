@@ -18,11 +18,11 @@ use crate::files::word::{Seized, SeizedPages};
 use crate::io::Action;
 use crate::io::run::run_pages;
 use crate::memory::frame::Frame;
-use crate::page::latch::{Patience, Refusal};
+use crate::page::latch::Patience;
 use crate::state::departing::{Departing, Reason};
 use crate::state::shared::PoolShared;
 use crate::sync::deadline_after;
-use crate::write::borrowed::Borrowing;
+use crate::write::borrowing::Borrowing;
 use crate::write::drain::{Drain, Drained};
 use crate::write::flush::{DirtyPage, Flush};
 use crate::write::page_out::{PageOut, Prepared, WrittenFrom};
@@ -205,7 +205,9 @@ impl<'p> Checkpoint<'p> {
                         self.pool.write_ends.wait(self.pool.frames.get(frame));
                     }
                 }
-                Prepared::Refused(refusal) => return Err(self.refused(file, number, refusal, operation)),
+                Prepared::Refused(refusal) => {
+                    return Err(file.latch_error(number, refusal, self.pool.latch_wait, operation));
+                }
             }
         }
         Err(file.poisoned_error(operation).at_page(number))
@@ -473,31 +475,6 @@ impl<'p> Checkpoint<'p> {
             length.set_allocated(bytes);
         }
         Ok(pages)
-    }
-
-    pub(crate) fn refused(
-        self,
-        file: &Arc<FileShared>,
-        number: u64,
-        refusal: Refusal,
-        operation: &'static str,
-    ) -> Error {
-        if let Err(error) = file.check_whole(number, operation) {
-            return error;
-        }
-        let (kind, message) = match refusal {
-            Refusal::Own => {
-                (ErrorKind::SelfDeadlock, "the calling thread holds a latch on this page itself".into())
-            }
-            Refusal::TimedOut => {
-                let limit = self.pool.latch_wait.as_millis();
-                (
-                    ErrorKind::LatchTimeout,
-                    format!("the page was latched by others for longer than latch_wait_ms = {limit}"),
-                )
-            }
-        };
-        file.error(kind, operation, message).at_page(number)
     }
 }
 

@@ -29,7 +29,6 @@ use crate::page::latch::{Patience, Refusal, acquire_resident, wait_until_free};
 use crate::page::word::Want;
 use crate::state::shared::PoolShared;
 use crate::sync::deadline_after;
-use crate::write::checkpoint::Checkpoint;
 
 /// The length of the first try.
 const TRY_FIRST: Duration = Duration::from_millis(4);
@@ -193,12 +192,8 @@ impl<'p> Drain<'p> {
                 Ok(None) => continue,
                 Err(Refusal::TimedOut) => return Err(Obstacle::Page(word)),
                 Err(Refusal::Own) => {
-                    return Err(Obstacle::Final(Checkpoint::of(self.pool).refused(
-                        file,
-                        number,
-                        Refusal::Own,
-                        operation,
-                    )));
+                    let error = file.latch_error(number, Refusal::Own, self.pool.latch_wait, operation);
+                    return Err(Obstacle::Final(error));
                 }
             };
             self.check_unused(&word, until, operation)?;
@@ -234,7 +229,8 @@ impl<'p> Drain<'p> {
                 error.at_page(word.number())
             }
             Obstacle::Page(word) => {
-                Checkpoint::of(self.pool).refused(word.file(), word.number(), Refusal::TimedOut, operation)
+                let latch_wait = self.pool.latch_wait;
+                word.file().latch_error(word.number(), Refusal::TimedOut, latch_wait, operation)
             }
             Obstacle::Operation(file) => file.busy_error(operation, self.pool.latch_wait),
         }

@@ -1,6 +1,6 @@
 //! Pages that stay in memory on their way to their files, while a flush or checkpoint waits for them.
 //!
-//! As the background writer does, a flush keeps a window of [runs](crate::write::window) in flight, as far as
+//! As the background writer does, a flush keeps a window of [runs](crate::write::runs) in flight, as far as
 //! the reserve goes beyond what is kept for misses, and gathers more while the device works. Its runs come
 //! back to it, in its own thread: the pool may be being dropped, so that no other thread could hold it until
 //! a run ends.
@@ -25,8 +25,8 @@ use crate::page::latch::Patience;
 use crate::state::pace::BATCH_PAGES;
 use crate::state::shared::PoolShared;
 use crate::write::page_out::{Outgoing, PageOut, Prepared, WrittenFrom};
+use crate::write::runs::{Launch, Run, RunEnd};
 use crate::write::victims::RESERVE_WAIT;
-use crate::write::window::{Launch, Run, RunEnd};
 
 /// A page that is dirty, and its file.
 pub(crate) type DirtyPage = (Arc<FileShared>, u64);

@@ -12,9 +12,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use bufpool_policies::FrameId;
+use bufpool_policies::{FrameId, contained};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::files::shared::FileShared;
 use crate::files::word::OwnedWord;
 use crate::io::IoError;
@@ -26,7 +26,7 @@ use crate::page::readers;
 use crate::page::word::Want;
 use crate::state::shared::PoolShared;
 use crate::sys;
-use crate::write::borrowed::Borrowing;
+use crate::write::borrowing::Borrowing;
 
 /// The operation that errors of all writes name.
 pub(crate) const OPERATION: &str = "write page";
@@ -282,6 +282,16 @@ impl<'p> PageOut<'p> {
             PageOut::of(self.pool).prepare_for_write(file, *number, bytes);
         }
         buffers
+    }
+
+    /// Lets the hooks prepare contents for writing.
+    pub(crate) fn prepare_for_write(self, file: &FileShared, number: u64, bytes: &mut [u8]) {
+        let Some(hooks) = &self.pool.hooks else { return };
+        let name = file.page_name(number);
+        if contained(|| hooks.before_write(name, bytes)).is_none() {
+            let error = Error::new(ErrorKind::Corrupt, OPERATION, "the hook before_write panicked");
+            file.poison(error.in_file(&file.name).at_page(number));
+        }
     }
 
     fn write_unprepared(self, pages: &[PageBytes<'_>]) -> Vec<Result<()>> {

@@ -10,7 +10,7 @@ use crate::memory::lease::FrameLease;
 use crate::state::departing::{Departing, Reason};
 use crate::state::pace::{BATCH_PAGES, GATHERED_PAGES};
 use crate::state::shared::PoolShared;
-use crate::write::borrowed::Borrowing;
+use crate::write::borrowing::Borrowing;
 use crate::write::page_out::{OPERATION, PageOut};
 
 /// Most waiting victims that a miss writes.

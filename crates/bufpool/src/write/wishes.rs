@@ -55,10 +55,7 @@ impl<'p> Wishes<'p> {
         let out = PageOut::of(self.pool);
         match out.take_for_write(file, page.number(), Patience::None, WrittenFrom::OwnFrame) {
             // The log is not advanced for a wish.
-            Prepared::Outgoing(page) if page.page_lsn > self.pool.log.durable() => {
-                out.end_write(page);
-                self.pool.write_ends.announce();
-            }
+            Prepared::Outgoing(page) if page.page_lsn > self.pool.log.durable() => out.let_go(page),
             Prepared::Outgoing(page) => {
                 // A failure poisons the file, and is counted.
                 let _ = out.write_outgoing(vec![page], OPERATION);

@@ -12,9 +12,9 @@
 //!   `dirty_limit_percent` of the frames are dirty it goes on until that is no longer so. Before it cleans
 //!   ahead it writes what policy programs [wish](crate::write::wishes) to be written. It skips pages that
 //!   are latched, and leaves the reserve below its low mark to misses. [`Pace`](crate::state::pace::Pace)
-//!   decides what it does when; [`window`](crate::write::window) keeps what it writes in flight.
+//!   decides what it does when; [`window`](crate::write::runs) keeps what it writes in flight.
 //! * a *miss* with a dirty victim takes a reserve frame and waits for no write as long as there is one. When
-//!   there is none it makes the next victims leave ([`borrowed`](crate::write::borrowed)) and waits for a
+//!   there is none it makes the next victims leave ([`borrowed`](crate::write::borrowing)) and waits for a
 //!   frame that a write in flight gives back, at most [`RESERVE_WAIT`](crate::write::victims::RESERVE_WAIT)
 //!   and not beyond the caller's own limit. If nothing is in flight, or that was too long, it helps: it
 //!   writes a few of the victims that wait in the reserve and that the log already allows
@@ -34,12 +34,12 @@ use crate::files::shared::FileShared;
 use crate::io::Lane;
 use crate::page::latch::Patience;
 use crate::state::departing::Departing;
-use crate::state::departures::WriteBack;
 use crate::state::pace::{AfterRound, Scan, Scanned, Until};
 use crate::state::shared::PoolShared;
+use crate::state::write_back::WriteBack;
 use crate::write::page_out::{OPERATION, PageOut, Prepared, WrittenFrom};
+use crate::write::runs::Launch;
 use crate::write::victims::Victims;
-use crate::write::window::Launch;
 
 /// Starts the background writer of a pool. It does not keep the pool alive.
 pub(crate) fn start(pool: &Arc<PoolShared>) -> std::io::Result<()> {
@@ -251,8 +251,7 @@ impl Writer<'_> {
             match PageOut::of(pool).take_for_write(file, *number, Patience::None, WrittenFrom::Copy) {
                 Prepared::NoRoom => return (launched, false),
                 Prepared::Outgoing(page) if page.page_lsn > pool.log.durable() => {
-                    PageOut::of(pool).end_write(page);
-                    pool.write_ends.announce();
+                    PageOut::of(pool).let_go(page);
                 }
                 Prepared::Outgoing(page) => {
                     launch.push_outgoing(page);

@@ -5,7 +5,7 @@ use crate::{
     allocation::{Arrival, LevelOne},
     error::DirectoryError,
     frame_table::FrameState,
-    hints::{AccountHints, Depth, HintCounts, HintListId, HintPolicy, Offer, Room},
+    hints::{AccountHints, Depth, HintCounts, HintListId, HintPolicy, ListState, Offer, Room},
     ids::{Access, AccountId, FrameId, PageId, TenantId},
     manager::{WANTS_MAX, Want},
 };
@@ -108,8 +108,8 @@ impl Directory {
         }
     }
 
-    /// Counts of an open list, how far it looks ahead, and where its reader is.
-    pub fn hint_state(&self, list: HintListId) -> Option<(HintCounts, u32, u64)> {
+    /// The state of an open list.
+    pub fn hint_state(&self, list: HintListId) -> Option<ListState> {
         let account = self.ledger.tenants.get(list.tenant.index())?.account;
         self.ledger.accounts[account.index()].hints.as_ref()?.state(list.serial)
     }
@@ -118,7 +118,7 @@ impl Directory {
     /// left the commons.
     pub fn hint_counts(&self, list: HintListId) -> Option<HintCounts> {
         let ended = || self.ended_hints.iter().find(|(ended, _)| *ended == list).map(|(_, counts)| *counts);
-        self.hint_state(list).map(|(counts, ..)| counts).or_else(ended)
+        self.hint_state(list).map(|state| state.counts).or_else(ended)
     }
 
     /// The tenant's open lists.

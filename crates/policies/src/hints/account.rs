@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::{
-    Depth, HintCounts, HintList, HintListId, HintPolicy, NEVER,
+    Depth, HintCounts, HintList, HintListId, HintPolicy, ListState, NEVER,
     aggressive::NextUse,
     list::Passed,
     open_list::{OpenList, Room},
@@ -121,11 +121,11 @@ impl AccountHints {
         if let Some(block) = self.blocks.get_mut(&page) {
             self.spent_len -= u32::from(block.spent.take().is_some());
             if block.place.frame().is_some() {
-                list.has_come(page, position);
+                list.note_present(page, position);
             }
         } else if let Some(place) = place {
             self.blocks.insert(page, Block { place, came_for: None, spent: None });
-            list.has_come(page, position);
+            list.note_present(page, position);
         }
         Some(position)
     }
@@ -187,10 +187,10 @@ impl AccountHints {
         }
     }
 
-    /// Counts, depth and position of a list.
-    pub fn state(&self, serial: u64) -> Option<(HintCounts, u32, u64)> {
+    /// The state of a list.
+    pub fn state(&self, serial: u64) -> Option<ListState> {
         let list = self.lists.iter().find(|list| list.serial == serial)?;
-        Some((list.counts, list.depth.get(), list.list.position()))
+        Some(ListState { counts: list.counts, depth: list.depth.get(), position: list.list.position() })
     }
 
     /// The lists of a tenant, by serial number.
@@ -283,10 +283,10 @@ impl AccountHints {
     fn passed(&mut self, at: usize, hint: Passed, is_used: bool) {
         let list = &mut self.lists[at];
         list.frontier = list.frontier.max(list.list.position());
-        let was_present = list.has_gone(hint.page, hint.position);
+        let was_present = list.note_absent(hint.page, hint.position);
         if hint.next != NEVER {
             if was_present {
-                list.has_come(hint.page, hint.next);
+                list.note_present(hint.page, hint.next);
             }
             return;
         }
@@ -389,7 +389,7 @@ impl AccountHints {
         let mut is_named = false;
         for list in &mut self.lists {
             if let Some(position) = list.list.next_use(page) {
-                list.has_come(page, position);
+                list.note_present(page, position);
                 is_named = true;
             }
         }
@@ -431,7 +431,7 @@ impl AccountHints {
         let mut is_named = false;
         for list in &mut self.lists {
             if let Some(position) = list.list.next_use(page) {
-                list.has_gone(page, position);
+                list.note_absent(page, position);
                 list.frontier = list.frontier.min(position);
                 if was_in_flight || matches!(block.place, Place::Ahead(_)) {
                     list.did_not_stay(position);

@@ -34,3 +34,14 @@ impl HintCounts {
         self.lists += other.lists;
     }
 }
+
+/// What is known of an open list.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct ListState {
+    /// What became of its hints.
+    pub counts: HintCounts,
+    /// How many hints beyond the reader the list looks ahead.
+    pub depth: u32,
+    /// Hints that its reader has consumed or skipped.
+    pub position: u64,
+}

@@ -26,7 +26,7 @@ mod position_set;
 
 pub(crate) use account::{AccountHints, Offer};
 pub use costs::CostModel;
-pub use counts::HintCounts;
+pub use counts::{HintCounts, ListState};
 pub use depth::{DEPTH_MIN, Depth};
 pub use list::{Consumed, HINTS_MAX, HintList, NEVER};
 pub(crate) use open_list::Room;

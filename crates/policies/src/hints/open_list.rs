@@ -83,7 +83,7 @@ struct BatchRoom {
 
 impl BatchRoom {
     /// Whether the file's batch takes one more page; it is counted then.
-    fn has_room(&mut self, file: FileId) -> bool {
+    fn take_room(&mut self, file: FileId) -> bool {
         let at = self.left.iter().position(|(of, _)| *of == file).unwrap_or_else(|| {
             self.left.push((file, self.pages));
             self.left.len() - 1
@@ -194,7 +194,7 @@ impl OpenList {
     }
 
     /// The page is in memory, and named next at `position`.
-    pub fn has_come(&mut self, page: PageId, position: u64) {
+    pub fn note_present(&mut self, page: PageId, position: u64) {
         self.present.insert(position);
         if yields_first(page) {
             self.yielding.insert(position);
@@ -203,7 +203,7 @@ impl OpenList {
 
     /// The page is in memory no more, or named next at another position than this. Returns whether it was in
     /// memory.
-    pub fn has_gone(&mut self, page: PageId, position: u64) -> bool {
+    pub fn note_absent(&mut self, page: PageId, position: u64) -> bool {
         if yields_first(page) {
             self.yielding.remove(position);
         }
@@ -321,7 +321,7 @@ impl OpenList {
             if self.list.next_use(page) != Some(position) || present(page) {
                 continue;
             }
-            if batches.as_mut().is_some_and(|batches| !batches.has_room(page.file())) {
+            if batches.as_mut().is_some_and(|batches| !batches.take_room(page.file())) {
                 continue;
             }
             let want = Want { page, position };

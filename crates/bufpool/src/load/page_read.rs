@@ -86,14 +86,13 @@ impl<'p> PageRead<'p> {
         operation: &'static str,
     ) -> Result<()> {
         let io = file.io(operation).map_err(|error| error.at_page(number))?;
-        if attempt == Attempt::First && self.is_taken(file, number, lease) {
+        if attempt == Attempt::First && self.take_from_tier(file, number, lease) {
             return Ok(());
         }
         loop {
             let begun = Instant::now();
             let result = self.pool.arena.read(&*self.pool.backend, &io, number, lease, tenant);
-            self.pool.page_was_read(begun);
-            self.pool.count_reads(u64::from(result.is_ok()));
+            self.transferred(file, number, 1, begun, result.is_ok());
             match self.judge(file, number, lease, result, attempt, operation) {
                 Verdict::Good => {
                     self.offer(file, number, lease);
@@ -120,15 +119,14 @@ impl<'p> PageRead<'p> {
             Err(error) => return (lease, Err(error.at_page(number))),
         };
         let mut lease = lease;
-        if self.is_taken(file, number, &mut lease) {
+        if self.take_from_tier(file, number, &mut lease) {
             meanwhile();
             return (lease, Ok(()));
         }
         let begun = Instant::now();
         let (mut lease, result) =
             self.pool.arena.read_meanwhile(&*self.pool.backend, &io, number, lease, tenant, meanwhile);
-        self.pool.page_was_read(begun);
-        self.pool.count_reads(u64::from(result.is_ok()));
+        self.transferred(file, number, 1, begun, result.is_ok());
         let outcome = match self.judge(file, number, &mut lease, result, Attempt::First, operation) {
             Verdict::Good => {
                 self.offer(file, number, &mut lease);
@@ -138,6 +136,28 @@ impl<'p> PageRead<'p> {
             Verdict::Failed(error) => Err(error),
         };
         (lease, outcome)
+    }
+
+    /// Counts a transfer from the file that is over, of `pages` pages from `first` on.
+    pub(crate) fn transferred(
+        self,
+        file: &FileShared,
+        first: u64,
+        pages: usize,
+        begun: Instant,
+        succeeded: bool,
+    ) {
+        if succeeded {
+            self.pool.count_reads(pages as u64);
+        }
+        let Some(tier) = &self.pool.tier else { return };
+        // Reads of several pages do not show how long a miss takes.
+        if pages == 1 {
+            tier.source_read(begun.elapsed());
+        } else if succeeded && tier.is_exclusive() {
+            // A run is read without asking the tier, whose copies are of no use any more.
+            self.pool.forget_in_tier(file, first..first + pages as u64);
+        }
     }
 
     /// The tier, and what to ask it for: a page that the calling thread brings in.
@@ -150,15 +170,16 @@ impl<'p> PageRead<'p> {
         Some((tier, file.page_name(number), file.version(word.state())))
     }
 
-    /// Takes the page, which the calling thread brings in, from the tier. False if there is none, or none of
-    /// use.
-    pub(crate) fn is_taken(self, file: &FileShared, number: u64, lease: &mut FrameLease) -> bool {
+    /// Takes the page, which the calling thread brings in, from the tier into its frame. Waits for the tier.
+    /// False if that has none, or none of use.
+    pub(crate) fn take_from_tier(self, file: &FileShared, number: u64, lease: &mut FrameLease) -> bool {
         let Some((tier, name, version)) = self.in_tier(file, number) else { return false };
-        tier.take(name, version).is_some_and(|taken| self.is_good_copy(file, number, lease, &taken))
+        tier.take(name, version).is_some_and(|taken| self.accept_copy(file, number, lease, &taken))
     }
 
-    /// Whether what the tier gave is the page; it is in the frame then.
-    pub(crate) fn is_good_copy(
+    /// Copies what the tier gave into the frame, and verifies it. False if it is not the page; the tier's
+    /// count of such copies grows then.
+    pub(crate) fn accept_copy(
         self,
         file: &FileShared,
         number: u64,

@@ -28,7 +28,7 @@ use crate::handle::tenant::Tenant;
 use crate::io::IoError;
 use crate::load::miss::Miss;
 use crate::load::page_load::{Charge, Load, Loads};
-use crate::load::verify::{Attempt, PageRead, Verdict};
+use crate::load::page_read::{Attempt, PageRead, Verdict};
 use crate::memory::lease::FrameLease;
 use crate::memory::request::{NextReads, ReadSource};
 use crate::page::latch::{Latch, Loading, Patience, wait_while_ahead};
@@ -144,10 +144,19 @@ struct Entry<'g> {
 /// A page that could not be latched at once.
 struct Busy {
     index: usize,
-    /// Another thread is loading it, or it is on its way with no thread that waits for it.
-    is_loading: bool,
-    /// The latter.
-    is_ahead: bool,
+    cause: Cause,
+}
+
+/// Why a page could not be latched at once.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    /// A latch on it; a load of this call, if the page is twice in the list; or an operation that holds off
+    /// loads.
+    Held,
+    /// Another thread brings it in.
+    Loading,
+    /// It is brought in ahead, for no thread that waits.
+    Ahead,
 }
 
 impl<'g> Batch<'_, 'g> {
@@ -183,6 +192,7 @@ impl<'g> Batch<'_, 'g> {
         std::hint::black_box(frames.filter(|frame| filter.skips(filter.marked(*frame), watched)).count());
     }
 
+    /// As [`take_at`](Self::take_at). Returns whether the page is latched or loaded by this call.
     fn take_one(&mut self, index: usize, page: ClassedPage<'g>) -> Result<bool> {
         let (page, site) = self.accessed(page);
         let word = Access::of(self.tenant).checked_word(page, Purpose::Read, OPERATION)?;
@@ -195,20 +205,25 @@ impl<'g> Batch<'_, 'g> {
                 }
                 Err(state) if state.is_absent() => {}
                 Err(state) => {
-                    let is_ours = || self.loads.iter().any(|load| load.page.id() == page.id());
-                    let is_loading = state.is_loading() && !is_ours();
-                    self.busy.push(Busy { index, is_loading, is_ahead: state.is_loading_ahead() });
+                    let is_ours = || self.loads.iter().any(|entry| entry.page.id() == page.id());
+                    let cause = match () {
+                        () if state.is_loading_ahead() => Cause::Ahead,
+                        () if state.is_loading() && !is_ours() => Cause::Loading,
+                        () => Cause::Held,
+                    };
+                    self.busy.push(Busy { index, cause });
                     return Ok(false);
                 }
             }
             if let Ok(loading) = Loading::try_new(word) {
                 let charge = Charge { tenant: self.tenant.tenant_id(), site };
                 let begun = Load::begin(loading, page.id(), &page.file().shared, charge, OPERATION)?;
-                match begun {
-                    Some(load) => self.loads.push(Entry { index, page, site, load }),
-                    None => self.busy.push(Busy { index, is_loading: false, is_ahead: false }),
-                }
-                return Ok(matches!(self.loads.last(), Some(last) if last.index == index));
+                let Some(load) = begun else {
+                    self.busy.push(Busy { index, cause: Cause::Held });
+                    return Ok(false);
+                };
+                self.loads.push(Entry { index, page, site, load });
+                return Ok(true);
             }
         }
         Ok(false)
@@ -230,14 +245,8 @@ impl<'g> Batch<'_, 'g> {
     fn load(&mut self) {
         let (pool, tenant) = (&*self.tenant.pool, self.tenant.tenant_id());
         let waiting = std::mem::take(&mut self.loads).into_iter();
-        let mut stream = Stream {
-            batch: self,
-            waiting,
-            flying: Vec::new(),
-            begun: Vec::new(),
-            arrived: Vec::new(),
-            again: Vec::new(),
-        };
+        let mut stream =
+            Stream { batch: self, waiting, flying: Vec::new(), arrived: Vec::new(), again: Vec::new() };
         stream.take_from_tier();
         pool.arena.read_stream(&*pool.backend, tenant, &mut stream);
         stream.read_again();
@@ -246,7 +255,7 @@ impl<'g> Batch<'_, 'g> {
     /// Waits for the pages that are on their way already, and latches them; brings in those whose load has
     /// failed. The device is all that such a load waits for.
     fn take_ahead(&mut self, patience: &mut Patience) {
-        let ahead: Vec<Busy> = self.busy.extract_if(.., |busy| busy.is_ahead).collect();
+        let ahead: Vec<Busy> = self.busy.extract_if(.., |busy| busy.cause == Cause::Ahead).collect();
         for Busy { index, .. } in ahead {
             if self.taken == self.tenant.pool.batch_pages_max() {
                 break;
@@ -267,15 +276,21 @@ impl<'g> Batch<'_, 'g> {
     /// Latches what was busy at first: a page twice in the list, or one that another thread has let go of
     /// meanwhile.
     fn try_again(&mut self) {
-        for Busy { index, is_loading, .. } in std::mem::take(&mut self.busy) {
+        for Busy { index, cause } in std::mem::take(&mut self.busy) {
             let (page, site) = self.accessed(self.pages[index]);
             let word = page.file().shared.table.get(page.number());
             if let Some(Ok(latch)) = word.map(|word| Latch::try_new(word, Want::Shared)) {
-                self.tenant.pool.count_waited(is_loading);
+                self.tenant.pool.count_waited(matches!(cause, Cause::Loading | Cause::Ahead));
                 self.grant_hit(index, page, site, latch);
             }
         }
     }
+}
+
+/// A page whose frame is being read into, and when it was given that.
+struct Flying<'g> {
+    entry: Entry<'g>,
+    begun: Instant,
 }
 
 /// The misses of a call on their way in.
@@ -284,9 +299,7 @@ struct Stream<'s, 'a, 'g> {
     /// Without frames, in the order of the list.
     waiting: std::vec::IntoIter<Entry<'g>>,
     /// With frames that are being read, in the order of the frames in the stream of reads.
-    flying: Vec<Option<Entry<'g>>>,
-    /// When each of them was given its frame.
-    begun: Vec<Instant>,
+    flying: Vec<Option<Flying<'g>>>,
     /// Read and verified.
     arrived: Vec<(Entry<'g>, FrameLease)>,
     /// To be read by themselves at the end.
@@ -301,20 +314,20 @@ impl<'g> ReadSource for Stream<'_, '_, 'g> {
         let pool = &*tenant.pool;
         while reads.is_empty() && !self.waiting.as_slice().is_empty() {
             let count = self.step_len();
-            let pages = self.waiting.as_slice()[..count].iter().map(|load| (load.page.id(), load.site));
+            let pages = self.waiting.as_slice()[..count].iter().map(|entry| (entry.page.id(), entry.site));
             let admitted = Miss::of(pool).admit_all(tenant, pages);
             let is_short = admitted.len() < count;
             for admitted in admitted {
-                let load = self.waiting.next().expect("a page for each answer");
+                let entry = self.waiting.next().expect("a page for each answer");
                 // If the victim cannot leave, this page gets no guard.
                 if let Ok(Emptied::Frame(lease)) = Eviction::of(pool).vacate(
                     admitted,
                     tenant.tenant_id(),
-                    load.site,
+                    entry.site,
                     false,
                     Emptying::Waiting(None),
                 ) {
-                    self.begin(load, lease, reads);
+                    self.begin(entry, lease, reads);
                 }
             }
             if is_short {
@@ -331,36 +344,31 @@ impl<'g> ReadSource for Stream<'_, '_, 'g> {
     ) {
         let pool = &*self.batch.tenant.pool;
         let pages = leases.len();
-        if pages == 1 {
-            pool.page_was_read(self.begun[first]);
-        }
-        if result.is_ok() {
-            pool.count_reads(pages as u64);
-            if let Some(Entry { page, .. }) = self.flying[first].as_ref().filter(|_| pages > 1) {
-                pool.passed_tier_by(&page.file().shared, page.number(), pages);
-            }
+        if let Some(Flying { entry, begun }) = &self.flying[first] {
+            let (file, number) = (&entry.page.file().shared, entry.page.number());
+            PageRead::of(pool).transferred(file, number, pages, *begun, result.is_ok());
         }
         for (at, lease) in leases.iter_mut().enumerate() {
-            let load = self.flying[first + at].take().expect("a page arrives once");
+            let Flying { entry, .. } = self.flying[first + at].take().expect("a page arrives once");
             let mut lease = lease.take().expect("a page arrives in its frame");
-            let (file, number) = (&load.page.file().shared, load.page.number());
+            let (file, number) = (&entry.page.file().shared, entry.page.number());
             let attempt = if pages > 1 { Attempt::Together } else { Attempt::First };
             match PageRead::of(pool).judge(file, number, &mut lease, result.clone(), attempt, OPERATION) {
                 Verdict::Good => {
                     if pages == 1 {
                         PageRead::of(pool).offer(file, number, &mut lease);
                     }
-                    self.arrived.push((load, lease));
+                    self.arrived.push((entry, lease));
                 }
-                Verdict::Again(attempt) => self.again.push((load, lease, attempt)),
-                Verdict::Failed(error) => self.refuse(load, lease, error),
+                Verdict::Again(attempt) => self.again.push((entry, lease, attempt)),
+                Verdict::Failed(error) => self.refuse(entry, lease, error),
             }
         }
     }
 
     fn publish(&mut self) {
         let tenant = self.batch.tenant;
-        let words = words_of(self.arrived.iter().map(|(load, _)| load.page));
+        let words = words_of(self.arrived.iter().map(|(entry, _)| entry.page));
         std::hint::black_box(words.filter(|word| word.state().is_loading()).count());
         let arrived = self.arrived.iter().map(|(entry, lease)| (&entry.load, lease.frame()));
         Loads::of(&tenant.pool).enter_all(arrived);
@@ -425,7 +433,7 @@ impl<'g> Stream<'_, '_, 'g> {
             return entry.load.give_up();
         };
         let (file, number) = (&entry.page.file().shared, entry.page.number());
-        if PageRead::of(pool).is_good_copy(file, number, &mut lease, copy) {
+        if PageRead::of(pool).accept_copy(file, number, &mut lease, copy) {
             self.arrived.push((entry, lease));
         } else {
             self.again.push((entry, lease, Attempt::First));
@@ -436,9 +444,9 @@ impl<'g> Stream<'_, '_, 'g> {
     fn step_len(&self) -> usize {
         let waiting = self.waiting.as_slice();
         let mut run = 0;
-        for (at, load) in waiting.iter().enumerate() {
-            let run_pages = load.page.file().shared.run_pages;
-            let goes_on = at > 0 && run < run_pages && follows(waiting[at - 1].page, load.page);
+        for (at, entry) in waiting.iter().enumerate() {
+            let run_pages = entry.page.file().shared.run_pages;
+            let goes_on = at > 0 && run < run_pages && follows(waiting[at - 1].page, entry.page);
             if !goes_on && at >= STEP_PAGES {
                 return at;
             }
@@ -448,21 +456,20 @@ impl<'g> Stream<'_, '_, 'g> {
     }
 
     /// Adds a page, whose frame is empty, to what is read next.
-    fn begin(&mut self, load: Entry<'g>, lease: FrameLease, reads: &mut NextReads) {
-        let page = load.page;
+    fn begin(&mut self, entry: Entry<'g>, lease: FrameLease, reads: &mut NextReads) {
+        let page = entry.page;
         let before = self.flying.last().and_then(Option::as_ref).filter(|_| !reads.is_empty());
         let goes_on = reads.last_pages() < page.file().shared.run_pages
-            && before.is_some_and(|before| follows(before.page, page));
+            && before.is_some_and(|before| follows(before.entry.page, page));
         if goes_on {
             reads.extend(lease);
         } else {
             match page.file().shared.io(OPERATION) {
                 Ok(file) => reads.begin(file, page.number(), lease),
-                Err(error) => return self.refuse(load, lease, page.named_in(error)),
+                Err(error) => return self.refuse(entry, lease, page.named_in(error)),
             }
         }
-        self.flying.push(Some(load));
-        self.begun.push(Instant::now());
+        self.flying.push(Some(Flying { entry, begun: Instant::now() }));
     }
 
     /// The page does not come in.
@@ -476,12 +483,12 @@ impl<'g> Stream<'_, '_, 'g> {
         let tenant = self.batch.tenant;
         let (pool, id) = (&*tenant.pool, tenant.tenant_id());
         let mut again = std::mem::take(&mut self.again);
-        again.sort_unstable_by_key(|(load, ..)| load.index);
-        for (load, mut lease, attempt) in again {
-            let (file, number) = (&load.page.file().shared, load.page.number());
+        again.sort_unstable_by_key(|(entry, ..)| entry.index);
+        for (entry, mut lease, attempt) in again {
+            let (file, number) = (&entry.page.file().shared, entry.page.number());
             match PageRead::of(pool).read(file, number, &mut lease, id, attempt, OPERATION) {
-                Ok(()) => self.arrived.push((load, lease)),
-                Err(error) => self.refuse(load, lease, error),
+                Ok(()) => self.arrived.push((entry, lease)),
+                Err(error) => self.refuse(entry, lease, error),
             }
         }
         if !self.arrived.is_empty() {

@@ -13,16 +13,16 @@ use bufpool_policies::MissHint;
 use crate::error::{Error, ErrorKind, Result};
 use crate::handle::file::Page;
 use crate::handle::tenant::Tenant;
+use crate::load::census::Census;
 use crate::load::page_load::Found;
 use crate::page::latch::Patience;
 use crate::page::readers;
 use crate::policy::claims::{Admitted, Dirty};
 use crate::policy::state::PolicyState;
-use crate::state::shared::PoolShared;
 use crate::state::waiting::{Purpose, Refused};
 use crate::sys::fetch_to_write;
 use crate::thread::site::SiteRef;
-use crate::write::borrowed::Borrowing;
+use crate::write::borrowing::Borrowing;
 use crate::write::evict::{Emptied, Emptying, Eviction};
 use crate::write::wishes::Wishes;
 
@@ -50,17 +50,32 @@ pub(crate) struct FrameSearch<'a> {
     seeker: Seeker,
     /// The first error of writing a victim. It is returned only if no other frame can be had.
     failure: Option<Error>,
-    has_looked: bool,
+    look: Look,
+}
+
+/// Which look at frames that are all busy comes next.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Look {
+    First,
+    Another,
     /// The last census found nobody to wait for. A frame that was busy when the search asked, for example
     /// because it was being written, may have come free before the census; so the search asks once more
     /// before it gives up.
-    is_hopeless: bool,
+    Last,
+}
+
+/// When a search that found every frame busy is to ask again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Next {
+    AtOnce,
+    /// Then at the latest; before, if a frame may have become free.
+    At(Instant),
 }
 
 impl<'a> FrameSearch<'a> {
     /// For `page`, which the caller has the right to load.
     pub fn new(tenant: &'a Tenant, page: Page<'a>, purpose: Purpose, site: SiteRef, seeker: Seeker) -> Self {
-        Self { tenant, page, purpose, site, seeker, failure: None, has_looked: false, is_hopeless: false }
+        Self { tenant, page, purpose, site, seeker, failure: None, look: Look::First }
     }
 
     /// Asks the directory for a frame, and for another one as long as the frame that it names cannot be had
@@ -155,22 +170,25 @@ impl<'a> FrameSearch<'a> {
         }
     }
 
-    /// For a search that found every frame busy: when to look again at the latest (None: at once), or why to
-    /// give up. Takes the policy lock, and looks at every frame, when it counts who holds them.
+    /// For a search that found every frame busy: when to look again, or why to give up. Takes the policy
+    /// lock, and looks at every frame, when it counts who holds them.
     #[cold]
     pub fn next_look(
         &mut self,
         patience: &mut Patience,
         own_limit: bool,
-    ) -> std::result::Result<Option<Instant>, Refused> {
+    ) -> std::result::Result<Next, Refused> {
         let pool = &*self.tenant.pool;
         let now = Instant::now();
-        let is_first = !std::mem::replace(&mut self.has_looked, true);
+        let look = self.look;
+        if look == Look::First {
+            self.look = Look::Another;
+        }
         let until = patience.deadline().unwrap_or(now);
         // Other threads may take the repaid frames each time, so retries at once end with the time limit.
-        let may_retry = is_first || now < until;
+        let may_retry = look == Look::First || now < until;
         if may_retry && pool.reserve.borrowed() > 0 && Borrowing::of(pool).repay_frames(0) {
-            return Ok(None);
+            return Ok(Next::AtOnce);
         }
         // Dirty pages may wait only for the log, which the background writer advances.
         pool.write_back.kick();
@@ -179,30 +197,34 @@ impl<'a> FrameSearch<'a> {
             return Err(self.refuse(self.own_read_error()));
         }
         // Counting takes a look at each frame, so not every time.
-        if is_thread && (is_first || self.is_hopeless) || now >= until {
-            // The engine's log is asked before the policy lock is taken: it may wait for a thread that
-            // misses.
-            let durable_lsn = pool.log.durable();
-            let census = Census::take(pool, &pool.policy.lock(), durable_lsn);
-            let others_may_let_go = census.others_may_let_go || !is_thread;
-            match others_may_let_go {
-                false if !std::mem::replace(&mut self.is_hopeless, true) => return Ok(None),
-                true if now < until => self.is_hopeless = false,
-                true if own_limit && self.failure.is_none() => return Err(Refused::Busy),
-                _ => {
-                    let message = census.message(others_may_let_go, pool.frame_wait);
-                    return Err(self.refuse(self.error(ErrorKind::Exhausted, message)));
+        if is_thread && look != Look::Another || now >= until {
+            let census = Census::take(pool);
+            if !is_thread || census.others_may_let_go {
+                if now >= until {
+                    let is_busy = own_limit && self.failure.is_none();
+                    return Err(if is_busy { Refused::Busy } else { self.exhausted(&census, true) });
                 }
+                self.look = Look::Another;
+            } else if look == Look::Last {
+                return Err(self.exhausted(&census, false));
+            } else {
+                self.look = Look::Last;
+                return Ok(Next::AtOnce);
             }
         }
         let poll = if pool.aside.count() > 0 { ASIDE_POLL } else { FRAME_POLL };
-        Ok(Some(until.min(now + poll)))
+        Ok(Next::At(until.min(now + poll)))
+    }
+
+    fn exhausted(&mut self, census: &Census, others_may_let_go: bool) -> Refused {
+        let message = census.message(others_may_let_go, self.tenant.pool.frame_wait);
+        self.refuse(self.error(ErrorKind::Exhausted, message))
     }
 
     /// As [`next_look`](Self::next_look), for a thread, which sleeps until then or until a frame may be free.
     #[cold]
     pub fn wait(&mut self, patience: &mut Patience, own_limit: bool) -> std::result::Result<(), Refused> {
-        if let Some(next) = self.next_look(patience, own_limit)? {
+        if let Next::At(next) = self.next_look(patience, own_limit)? {
             let pool = &*self.tenant.pool;
             let mut guard = pool.frame_lock.lock();
             pool.frame_waiters.fetch_add(1, Ordering::Relaxed);
@@ -226,74 +248,6 @@ impl<'a> FrameSearch<'a> {
 
     fn error(&self, kind: ErrorKind, message: String) -> Error {
         self.page.named_in(Error::new(kind, self.purpose.operation(), message))
-    }
-}
-
-/// Who holds the frames, counted when there is none left.
-struct Census {
-    /// Guards and pins on pages of each tenant that has any.
-    holds: Vec<(String, u64)>,
-    /// Frames on their way in or out.
-    in_flight: u32,
-    /// Dirty pages of poisoned files.
-    poisoned: u32,
-    /// Dirty pages whose log records are not durable.
-    unlogged: u32,
-    /// Somebody other than the caller holds a frame, so waiting may help.
-    others_may_let_go: bool,
-}
-
-impl Census {
-    fn take(pool: &PoolShared, policy: &PolicyState, durable_lsn: u64) -> Self {
-        let mut by_tenant = vec![0_u64; policy.tenants.len()];
-        let mut census =
-            Self { holds: Vec::new(), in_flight: 0, poisoned: 0, unlogged: 0, others_may_let_go: false };
-        // Of the frames that policies fill, those that are neither free nor hold a page are on their way.
-        census.in_flight = policy.directory.frames();
-        if !pool.write_back.pace().is_leaving() {
-            // Nothing is leaving, so no borrowed frame is in flight. Free ones were repaid before the count,
-            // or will be at the next look; the others hold pages that cannot be written.
-            census.in_flight -= pool.reserve.borrowed() as u32;
-        }
-        for (frame, entry) in pool.frames.iter() {
-            let is_free = policy.free.has(frame);
-            let (page, owner) = (entry.page(), policy.directory.owner(frame));
-            census.in_flight -= u32::from(is_free || page.is_some() && owner.is_some());
-            let (Some(page), Some(owner)) = (page, owner) else { continue };
-            let Some(file) = policy.file(page.file()) else { continue };
-            let holders = file.table.get(page.number()).map_or(0, |word| word.state().holders());
-            by_tenant[owner.index()] += u64::from(holders) + entry.pins();
-            census.in_flight += u32::from(entry.is_writing());
-            census.poisoned += u32::from(entry.is_dirty() && file.is_poisoned());
-            census.unlogged += u32::from(entry.is_dirty() && entry.page_lsn() > durable_lsn);
-        }
-        let holds: u64 = by_tenant.iter().sum();
-        // Without holds and poisoned pages nothing explains why no frame was found, so it is worth looking
-        // again.
-        census.others_may_let_go = census.in_flight > 0
-            || census.unlogged > 0
-            || holds > pool.hot.tag.holds_slot().own_holds(pool.hot.serial)
-            || holds == 0 && census.poisoned == 0;
-        let named = policy.tenants.iter().map(|entry| entry.name.to_string()).zip(by_tenant);
-        census.holds = named.filter(|(_, holds)| *holds > 0).collect();
-        census
-    }
-
-    fn message(&self, others_may_let_go: bool, frame_wait: Duration) -> String {
-        let mut message = String::from("every frame that could be taken is in use: ");
-        for (tenant, holds) in &self.holds {
-            message += &format!("{holds} guards and pins on pages of tenant {tenant}, ");
-        }
-        message += &format!(
-            "{} frames in flight, {} dirty pages of poisoned files, {} dirty pages ahead of the durable log; ",
-            self.in_flight, self.poisoned, self.unlogged
-        );
-        message += &match (others_may_let_go, self.poisoned) {
-            (true, _) => format!("none came free within frame_wait_ms = {}", frame_wait.as_millis()),
-            (false, 0) => "the calling thread holds them all itself, so waiting would not help".into(),
-            (false, _) => "nobody but the calling thread holds any, so waiting would not help: reopen the poisoned files".into(),
-        };
-        message
     }
 }
 
@@ -323,7 +277,7 @@ mod tests {
             let mut search = FrameSearch::new(&tenant, page, Purpose::Read, SiteRef::caller(), Seeker::Task);
             let far = Instant::now() + Duration::from_secs(60);
             match search.next_look(&mut Patience::Until(far), false) {
-                Ok(Some(next)) => next,
+                Ok(Next::At(next)) => next,
                 _ => panic!("it is not to look at once, nor to give up"),
             }
         };
@@ -346,7 +300,7 @@ mod tests {
         let mut search =
             FrameSearch::new(&tenant, file.page(1), Purpose::Read, SiteRef::caller(), Seeker::Thread);
         let mut patience = Patience::Until(Instant::now() + Duration::from_secs(60));
-        assert!(matches!(search.next_look(&mut patience, false), Ok(None)));
+        assert!(matches!(search.next_look(&mut patience, false), Ok(Next::AtOnce)));
         match search.next_look(&mut patience, false) {
             Err(Refused::Failed(error)) => assert_eq!(error.kind(), ErrorKind::Exhausted),
             _ => panic!("there is nobody to wait for"),

@@ -21,7 +21,7 @@ use crate::memory::lease::FrameLease;
 use crate::page::latch::HeldWord;
 use crate::state::departing::{Departing, Reason};
 use crate::state::shared::{PoolShared, drop_pool_elsewhere};
-use crate::write::borrowed::Borrowing;
+use crate::write::borrowing::Borrowing;
 use crate::write::flush::Returns;
 use crate::write::page_out::{Outgoing, PageOut, Snapshot};
 
