@@ -55,7 +55,9 @@ pub enum ErrorKind {
     FileLocked,
     /// The file was closed or removed.
     FileClosed,
-    /// A write to this file failed before; it takes no more writes until it is reopened.
+    /// A write or a sync of this file failed before; it takes no more writes until it is reopened. A flush
+    /// that was under way when the file was reopened has this error, too: what it was to make durable may be
+    /// lost.
     FilePoisoned,
     /// A writer of the page panicked; see
     /// [`FileOptions::poison_on_panic`](crate::FileOptions::poison_on_panic).
@@ -64,15 +66,16 @@ pub enum ErrorKind {
     ReadOnly,
     /// The page is pinned or latched by someone who must let go of it first.
     PageBusy,
-    /// A latch was not free within `latch_wait_ms`, or another thread was closing, reopening or resizing the
-    /// file for longer than that.
+    /// A latch was not free within `latch_wait_ms`, or another thread was opening files, or closing, reopening
+    /// or resizing this one, or closing the pool, for longer than that.
     LatchTimeout,
     /// The calling thread would wait for a latch that it holds itself. Debug builds, and those with the
     /// feature `deadlock-check`, find that out at once; in others the wait ends with
     /// [`LatchTimeout`](Self::LatchTimeout). In all builds also a call of the pool by code that the pool
     /// calls under its policy lock, such as a manager.
     SelfDeadlock,
-    /// Every frame that could have been taken is pinned.
+    /// Every frame that could have been taken is in use: pinned, latched or in flight, or its page is dirty
+    /// and cannot be written, because its file is poisoned or its log is not durable. The message counts them.
     Exhausted,
     /// A directive with a priority out of range, or for a tenant whose manager takes no directives.
     Directive,
@@ -175,6 +178,9 @@ impl Error {
             | ErrorKind::PageBeyondEnd
             | ErrorKind::Range
             | ErrorKind::Directive
+            | ErrorKind::DirectiveLimit
+            | ErrorKind::NoProgram
+            | ErrorKind::UnknownSlot
             | ErrorKind::Descriptor
             | ErrorKind::WrongPool => io::ErrorKind::InvalidInput,
             _ => io::ErrorKind::Other,

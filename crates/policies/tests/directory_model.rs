@@ -102,7 +102,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 250, ..ProptestConfig::default() })]
 
     #[test]
-    fn private_pages(
+    fn the_directory_equals_its_model_with_private_pages(
         frames in 1..30usize,
         allocation in allocation(),
         operations in operations(Kind::DIRECTIVES),
@@ -111,7 +111,7 @@ proptest! {
     }
 
     #[test]
-    fn shared_pages(
+    fn the_directory_equals_its_model_with_shared_pages(
         frames in 1..30usize,
         allocation in allocation(),
         shared_pages in any::<bool>(),
@@ -121,7 +121,7 @@ proptest! {
     }
 
     #[test]
-    fn everything_at_once(
+    fn the_directory_equals_its_model_with_all_operations(
         frames in 18..40usize,
         allocation in allocation(),
         shared_pages in any::<bool>(),

@@ -248,7 +248,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
     #[test]
-    fn accesses_and_managers(
+    fn the_directory_equals_its_model_with_accesses_and_managers(
         frames in 1..30usize,
         common in any::<bool>(),
         operations in prop::collection::vec(op(false), 1..400),
@@ -257,7 +257,7 @@ proptest! {
     }
 
     #[test]
-    fn everything_at_once(
+    fn the_directory_equals_its_model_with_all_operations(
         frames in 1..40usize,
         common in any::<bool>(),
         operations in prop::collection::vec(op(true), 1..400),

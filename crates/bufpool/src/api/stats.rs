@@ -81,7 +81,8 @@ pub struct Stats {
     pub page_bytes: usize,
     /// Bytes of all page tables, outside the pool's memory.
     pub page_tables_bytes: u64,
-    /// Bytes of frame table, directory, managers and contexts.
+    /// Bytes of what is known of frames, pages and accesses: frame tables, directory, managers, contexts,
+    /// read-ahead.
     pub metadata_bytes: u64,
     /// Times that a thread held the lock under which victims are chosen, for a miss or a batch of hits.
     pub lock_holds: u64,
@@ -433,7 +434,8 @@ fn totals(pool: &PoolShared) -> Stats {
         + policy.managers.shared_learning.metadata_bytes()
         + policy.free.metadata_bytes()
         + pool.reserve.metadata_bytes()
-        + policy.contexts.metadata_bytes();
+        + policy.contexts.metadata_bytes()
+        + policy.ahead.metadata_bytes();
     Stats {
         accesses: total.accesses + unlisted,
         hits: total.hits + unlisted,

@@ -68,7 +68,7 @@ impl<W: Deref<Target = PageWord>> Load<W> {
         self.loading.publish(lease, want)
     }
 
-    /// As [`publish`](Self::publish), for nobody in particular.
+    /// As [`publish`](Self::publish), without a latch.
     pub fn publish_unlatched(self, lease: FrameLease) {
         self.loading.publish_unlatched(lease);
     }

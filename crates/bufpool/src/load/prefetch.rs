@@ -609,6 +609,10 @@ mod tests {
         fn counts(&self) -> StreamCounts {
             StreamCounts::default()
         }
+
+        fn metadata_bytes(&self) -> usize {
+            0
+        }
     }
 
     #[test]

@@ -58,6 +58,10 @@ impl Ahead {
         Self { planner, limits, last_accessor: DEFAULT_TENANT, wanted: Vec::new() }
     }
 
+    pub fn metadata_bytes(&self) -> usize {
+        self.planner.as_ref().map_or(0, |planner| planner.metadata_bytes())
+    }
+
     pub fn hints_in_flight_max(&self) -> u32 {
         self.limits.hints_in_flight
     }

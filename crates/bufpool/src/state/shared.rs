@@ -190,7 +190,7 @@ impl PoolShared {
         self.note_plans_made(policy);
     }
 
-    /// The same where nobody needs to be asked.
+    /// As [`note_plans`](Self::note_plans), without asking managers and lists of reads what they want.
     pub(crate) fn note_plans_made(&self, policy: &PolicyState) {
         if policy.has_wants() {
             self.plans_waiting.store(true, Ordering::SeqCst);

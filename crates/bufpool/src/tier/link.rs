@@ -19,6 +19,7 @@ use crate::tier::done::{Answer, GivenCopy, Question};
 use crate::tier::gauge::{Gauge, PassedBy, Took};
 use crate::tier::questions::Questions;
 use crate::tier::stats::Counts;
+use crate::tier::usage::{SharedUsage, Usage};
 use crate::tier::{Attachment, Demoted, Life, Tier, TierPolicy, TierRange, TierStats, Version};
 
 /// While the tier is passed by, it is still asked for one page in this many: a sixteenth of the pool's
@@ -47,11 +48,7 @@ pub(crate) struct TierLink {
     watches_misses: bool,
     /// None in deterministic mode, in which decisions must not depend on the time.
     gauge: Option<Mutex<Gauge>>,
-    is_passed_by: AtomicBool,
-    /// The tier is passed by, and yet all pages are offered to it.
-    is_offered_all: AtomicBool,
-    /// The tier is passed by, and asked for all pages beside reads.
-    is_on_trial: AtomicBool,
+    usage: SharedUsage,
     began: Instant,
     is_detached: AtomicBool,
     /// Calls of the tier about pages that are running.
@@ -62,7 +59,7 @@ pub(crate) struct TierLink {
     counts: Counts,
 }
 
-/// A copy that the tier gave, as it was asked for.
+/// A copy that the tier gave: of the page, and the version of it, that it was asked for.
 pub(crate) struct Taken {
     pub bytes: TierBuffer,
     /// The tier keeps the page, which is therefore to leave memory first.
@@ -105,9 +102,7 @@ impl TierLink {
             watches_misses: admission.watches_misses(),
             admission: Mutex::new(admission),
             gauge: (!to.is_deterministic).then(|| Mutex::new(Gauge::new(frames))),
-            is_passed_by: AtomicBool::new(false),
-            is_offered_all: AtomicBool::new(false),
-            is_on_trial: AtomicBool::new(false),
+            usage: SharedUsage::new(Usage::All),
             began: Instant::now(),
             is_detached: AtomicBool::new(false),
             calls: AtomicUsize::new(0),
@@ -143,7 +138,7 @@ impl TierLink {
         self.was_offered(demoted);
         match demoted {
             Demoted::Refused | Demoted::PassedUp => Below::Nothing,
-            _ if self.is_passed_by.load(Ordering::Relaxed) => Below::Copy,
+            _ if self.usage.get().is_passed_by() => Below::Copy,
             Demoted::Stored | Demoted::Present => Below::Page,
         }
     }
@@ -279,15 +274,15 @@ impl TierLink {
         if self.watches_misses {
             self.admission.lock().comes_in(page_of(name));
         }
-        let is_passed_by = self.is_passed_by.load(Ordering::Relaxed);
-        if is_passed_by && !self.is_on_trial.load(Ordering::Relaxed) && !self.is_sampled(page_of(name)) {
+        let usage = self.usage.get();
+        if !usage.asks(|| self.is_sampled(page_of(name))) {
             return None;
         }
         let buffer = self.buffers.take();
         if buffer.is_none() {
             Counts::count(&self.counts.skipped);
         }
-        if is_passed_by {
+        if usage.is_passed_by() {
             self.ask_beside(name, version, buffer?);
             return None;
         }
@@ -408,11 +403,9 @@ impl TierLink {
         }
     }
 
-    /// Whether a page is offered now. While the tier is passed by, mostly only a sample is.
+    /// Whether a page is offered now.
     fn is_used_for(&self, page: PageId) -> bool {
-        !self.is_passed_by.load(Ordering::Relaxed)
-            || self.is_offered_all.load(Ordering::Relaxed)
-            || self.is_sampled(page)
+        self.usage.get().offers(|| self.is_sampled(page))
     }
 
     /// Whether other pools may be served with pages that this one offers.
@@ -441,15 +434,14 @@ impl TierLink {
         let Some(gauge) = &self.gauge else { return };
         let mut gauge = gauge.lock();
         note(&mut gauge);
-        let is_passed_by = gauge.passed_by().is_some();
-        let pays_nobody_here = matches!(gauge.passed_by(), Some(PassedBy::DoesNotPay { .. }));
-        let is_on_trial = gauge.is_on_trial();
-        self.is_on_trial.store(is_on_trial, Ordering::Relaxed);
-        self.is_offered_all.store(is_on_trial || pays_nobody_here && self.is_shared(), Ordering::Relaxed);
-        if is_passed_by && !self.is_passed_by.swap(is_passed_by, Ordering::Relaxed) {
+        let usage = match gauge.passed_by() {
+            None => Usage::All,
+            Some(_) if gauge.is_on_trial() => Usage::Trial,
+            Some(PassedBy::DoesNotPay { .. }) if self.is_shared() => Usage::OffersAndSample,
+            Some(_) => Usage::Sample,
+        };
+        if self.usage.set(usage) == Usage::All && usage.is_passed_by() {
             Counts::count(&self.counts.times_passed_by);
-        } else if !is_passed_by {
-            self.is_passed_by.store(false, Ordering::Relaxed);
         }
     }
 

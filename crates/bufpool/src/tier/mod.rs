@@ -53,6 +53,7 @@ pub(crate) mod loses;
 mod memory;
 mod questions;
 mod stats;
+mod usage;
 
 use std::ops::Range;
 use std::sync::Arc;

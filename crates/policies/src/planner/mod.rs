@@ -40,6 +40,9 @@ pub trait Planner: Send {
 
     /// Counts of all streams.
     fn counts(&self) -> StreamCounts;
+
+    /// Memory that it takes.
+    fn metadata_bytes(&self) -> usize;
 }
 
 /// Plans that wait to be carried out; more are not made.

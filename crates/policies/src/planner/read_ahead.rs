@@ -258,6 +258,10 @@ impl Planner for ReadAhead {
         self.counts
     }
 
+    fn metadata_bytes(&self) -> usize {
+        size_of::<Self>() + size_of_val(&*self.table) + self.plans.capacity() * size_of::<Plan>()
+    }
+
     fn carried_out(&mut self, plan: &Plan, brought: u64, refused: Option<u64>) {
         let stream = &mut self.table[slot_of(&plan.key)];
         if stream.key != Some(plan.key) {
