@@ -765,6 +765,19 @@ fn hints_count_without_time() {
     assert_eq!(misses("anew.txt", &anew), 7);
 }
 
+/// Of a loop that is disclosed as a whole, the block needed last goes: the reads that are missed follow each
+/// other, from the last block that was kept on.
+#[test]
+fn all_accesses_disclosed_give_up_the_block_needed_last() {
+    let dir = tempfile::tempdir().unwrap();
+    let pass: String = (0..128).map(|block| format!("{block} {}\n", block / 32)).collect();
+    let trace = write(&dir, "loop.txt", &format!("!hints-all 0\n{pass}{pass}"));
+    let flags = ["--policy", "lru-sp", "--frames", "96", "--by", "site", "--format", "csv"];
+    let rows = stdout(&[&["sim", "--trace", text(&trace)][..], &flags].concat());
+    let misses: Vec<_> = rows.lines().skip(1).map(|row| row.split(',').nth(7).unwrap()).collect();
+    assert_eq!(misses, ["32", "32", "33", "63"]);
+}
+
 #[cfg(not(feature = "peers"))]
 #[test]
 fn other_caches_need_a_build_with_them() {

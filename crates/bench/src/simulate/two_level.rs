@@ -24,6 +24,9 @@ use crate::trace::{Act, Batch, Directive, FileRanges, Place, Replay, Trace, Trac
 
 /// Options of hint lists. The simulator fetches nothing ahead, so depth and reads in flight do not matter.
 const HINTS: HintOptions = HintOptions { policy: HintPolicy::Auto, depth_max: 1, in_flight_max: 1 };
+/// Of a list of all accesses the block needed last goes. [`HintPolicy::Auto`] may choose another at the same
+/// price in a loop, which pays only where pages are read ahead; recordings of pools have such lists.
+const PROMISED: HintOptions = HintOptions { policy: HintPolicy::Horizon, ..HINTS };
 /// Accesses whose blocks and frames are brought into the processor's caches together.
 const AHEAD: usize = 16;
 /// With at most this many frames, all that is known of them stays in the processor's caches anyway.
@@ -370,7 +373,7 @@ impl<'a> TwoLevelRun<'a> {
     fn disclose(&mut self, named: u32, blocks: RangeInclusive<u64>) {
         let tenant = self.tenant(named);
         let Self { trace, directory, frame_of: frames, lists, .. } = self;
-        let list = *lists.entry(named).or_insert_with(|| open_list(directory, tenant));
+        let list = *lists.entry(named).or_insert_with(|| open_list(directory, tenant, HINTS));
         for block in blocks {
             if directory.hint(list, PageId(block), frame_of(trace, frames, block)).is_none() {
                 break;
@@ -405,7 +408,8 @@ impl<'a> TwoLevelRun<'a> {
     fn disclose_promised(&mut self, tenant: u32) {
         let Self { trace, directory, frame_of: frames, lists, promises, tenants, .. } = self;
         let named = trace.tenants()[tenant as usize] as u32;
-        let list = *lists.entry(named).or_insert_with(|| open_list(directory, tenants[tenant as usize]));
+        let tenant_id = tenants[tenant as usize];
+        let list = *lists.entry(named).or_insert_with(|| open_list(directory, tenant_id, PROMISED));
         while let Some(block) = promises.untold(tenant) {
             let block = trace.blocks()[block as usize];
             if directory.hint(list, PageId(block), frame_of(trace, frames, block)).is_none() {
@@ -511,8 +515,8 @@ fn frame_of(trace: &Trace, frames: &[u32], block: u64) -> Option<FrameId> {
     (frame != ABSENT).then_some(FrameId(frame))
 }
 
-fn open_list(directory: &mut Directory, tenant: TenantId) -> HintListId {
-    directory.open_hints(tenant, HINTS).expect("tenants of a trace are open")
+fn open_list(directory: &mut Directory, tenant: TenantId, options: HintOptions) -> HintListId {
+    directory.open_hints(tenant, options).expect("tenants of a trace are open")
 }
 
 impl Run for TwoLevelRun<'_> {
