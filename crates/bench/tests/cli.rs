@@ -155,6 +155,24 @@ fn counts_by_tenant_have_a_key_and_no_total() {
     );
 }
 
+/// What a tenant gives up counts though all its accesses came before the count.
+#[test]
+fn who_only_gives_up_blocks_has_a_row() {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = write(&dir, "t.txt", "1 0 7\n2 0 2\n");
+    let flags =
+        ["--policy", "lru-sp", "--frames", "1", "--by", "tenant", "--warm-up", "1", "--format", "csv"];
+    let csv = stdout(&[&["sim", "--trace", text(&trace)][..], &flags].concat());
+    let rows: Vec<_> = csv.lines().skip(1).collect();
+    assert_eq!(
+        rows,
+        [
+            "2,t,lru-sp,1,1,2,0,1,1.000000,0,0,0,0,0,0,,,,,,",
+            "7,t,lru-sp,1,0,2,0,0,0.000000,1,0,0,0,0,0,,,,,,",
+        ]
+    );
+}
+
 /// Worked out by hand. Under DEMOTE 1 and 2 pass through the tier. 3 ejects 1, which the tier has already,
 /// and takes the place of 2 there. 1 ejects 2, which takes the place of 3 in the tier, and is found in the
 /// tier.

@@ -156,8 +156,7 @@ impl Tally {
         self.counts.iter_mut().zip(&other.counts).for_each(|(counts, more)| counts.add(more));
     }
 
-    /// The counts of every key that made an access, by the trace's own name for it; of [`By::Trace`] the only
-    /// key, 0.
+    /// The counts of every key that has any, by the trace's own name for it; of [`By::Trace`] the only key, 0.
     pub fn finish(self, trace: &Trace) -> BTreeMap<u64, Counts> {
         let name = |number: usize| match self.by {
             By::Trace => 0,
@@ -167,7 +166,7 @@ impl Tally {
         self.counts
             .iter()
             .enumerate()
-            .filter(|(_, counts)| counts.accesses > 0 || self.by == By::Trace)
+            .filter(|(_, counts)| **counts != Counts::default() || self.by == By::Trace)
             .map(|(number, counts)| (name(number), *counts))
             .collect()
     }
