@@ -7,6 +7,8 @@ use parking_lot::Mutex;
 
 /// Statements that have a number; those met later share number 0.
 const STATEMENTS_MAX: usize = 1024;
+/// The bytes of a text that tell it apart. So long values in texts take no memory.
+const TEXT_BYTES_MAX: usize = 1024;
 
 /// The statements that connections were seen to run.
 #[derive(Default)]
@@ -17,6 +19,7 @@ pub(crate) struct Statements {
 impl Statements {
     /// The context of a statement with this text. It stays the same from run to run.
     pub fn context(&self, text: &[u8]) -> Context {
+        let text = &text[..text.len().min(TEXT_BYTES_MAX)];
         let mut numbers = self.numbers.lock();
         let number = numbers.get(text).copied().unwrap_or_else(|| {
             if numbers.len() >= STATEMENTS_MAX {
@@ -41,5 +44,19 @@ impl Statements {
             list += &format!("statement {number}: {}\n", words.join(" "));
         }
         list
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_long_statement_the_beginning_is_kept() {
+        let statements = Statements::default();
+        let long = |end: &str| [b"INSERT ", vec![b'x'; 1 << 20].as_slice(), end.as_bytes()].concat();
+        assert_eq!(statements.context(&long("1")), statements.context(&long("2")));
+        assert_ne!(statements.context(b"INSERT 1"), statements.context(b"INSERT 2"));
+        assert!(statements.list().len() < 4096, "{} bytes", statements.list().len());
     }
 }
