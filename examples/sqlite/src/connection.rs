@@ -280,8 +280,18 @@ impl Connection {
         Ok(self.database.wal_index.lock().lock(&mut self.wal_user, slots, exclusive)?)
     }
 
+    /// Gives back locks of the log. Once nobody has any, a file that is poisoned, as a checkpoint has failed,
+    /// is taken into use again as the device has it. Pages that are lost are in the log, of which SQLite does
+    /// not rely on any as checkpointed after it has made the index anew. It does not begin the log anew before
+    /// the file was flushed.
     pub fn unlock_wal(&mut self, slots: Range<usize>) {
-        self.database.wal_index.lock().unlock(&mut self.wal_user, slots);
+        let mut index = self.database.wal_index.lock();
+        index.unlock(&mut self.wal_user, slots);
+        let poisoned = self.file.as_ref().filter(|file| file.is_poisoned() && !index.is_locked());
+        // If it fails, the next one who leaves tries again.
+        if poisoned.is_some_and(|file| file.reopen().is_ok()) {
+            index.invalidate();
+        }
     }
 
     pub fn leave_wal(&mut self) {

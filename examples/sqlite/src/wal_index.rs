@@ -11,6 +11,8 @@ use libsqlite3_sys::SQLITE_SHM_NLOCK;
 use crate::locks::Busy;
 
 const SLOTS: usize = SQLITE_SHM_NLOCK as usize;
+/// The index begins with two copies of its header, of 48 bytes each: section 2.1 of SQLite's WAL format.
+const HEADER_WORDS: usize = 2 * 48 / size_of::<AtomicU64>();
 
 /// The index of one database.
 #[derive(Default)]
@@ -101,6 +103,19 @@ impl WalIndex {
                 Held::Shared => self.slots[number].readers -= 1,
                 Held::Exclusive => self.slots[number].is_exclusive = false,
             }
+        }
+    }
+
+    /// Whether a connection has a lock.
+    pub fn is_locked(&self) -> bool {
+        self.slots.iter().any(|slot| slot.is_exclusive || slot.readers > 0)
+    }
+
+    /// Has SQLite make the index anew from the log, as after a crash. Nobody has a lock.
+    pub fn invalidate(&mut self) {
+        for word in self.regions.iter().take(1).flat_map(|region| &region[..HEADER_WORDS]) {
+            // Relaxed: whoever takes a lock after this sees it by the mutex around the index.
+            word.store(0, Ordering::Relaxed);
         }
     }
 
