@@ -108,7 +108,10 @@ impl Backend for Threads {
             self.shared.enqueue(requests);
         }
         if let Some(request) = own {
-            self.shared.execute(&mut self.shared.state.lock(), request);
+            let mut state = self.shared.state.lock();
+            self.shared.execute(&mut state, request);
+            // It may have been the turn of a read that waits.
+            self.shared.go_on(&mut state);
         }
         group.wait();
     }
@@ -268,5 +271,74 @@ impl Drop for Threads {
 impl std::fmt::Debug for Threads {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Threads").field("threads_max", &self.shared.threads_max).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::conformance::directory;
+    use super::super::{Buffer, Completion, FileOpen};
+    use super::*;
+    use crate::io::options::Direct;
+    use crate::sys::Mapping;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::time::{Duration, Instant};
+
+    /// Says that a read is over, and keeps the thread that has made it.
+    struct Keeps {
+        is_over: Sender<()>,
+        goes_on: Mutex<Receiver<()>>,
+        group: Arc<Group>,
+    }
+
+    impl Completion for Keeps {
+        fn complete(&self, token: u64, result: Result<(), IoError>) {
+            self.is_over.send(()).unwrap();
+            self.goes_on.lock().recv().unwrap();
+            self.group.complete(token, result);
+        }
+    }
+
+    /// Two tenants have a read in flight each, and the second one has another that waits. The read that ends
+    /// last is made by its caller.
+    #[test]
+    fn a_read_that_its_caller_makes_gives_its_turn_to_one_that_waits() {
+        let backend = Threads::new(&IoOptions::default(), Vec::new());
+        let directory = directory();
+        let how = FileOpen { direct: Direct::Off, ..FileOpen::READ_WRITE };
+        let file = LocalFile::open(&directory.path().join("file"), &how).unwrap().saturated_at(1);
+        file.allocate_now(0, 4096).unwrap();
+        backend.register_file(&file);
+        let (file, memory) = (SourceRef::new(Arc::new(file)), Mapping::new(2 * 4096).unwrap());
+        let read = |tenant: u32, completion: Arc<dyn Completion>| {
+            // SAFETY: the mapping is kept until both reads are over, and not looked at.
+            let all = unsafe { Buffer::new(memory.start(), memory.len()) };
+            let buffers = all.skip(tenant as usize * 4096).first(4096).into();
+            let action = Action::Read { offset: 0, buffers };
+            Request { source: file.clone(), action, tenant: Some(TenantId(tenant)), token: 0, completion }
+        };
+        let (is_over, over) = channel();
+        let (go_on, goes_on) = channel();
+        let (own, waiting) = (Group::new(1), Group::new(1));
+        let keeps = Keeps { is_over, goes_on: Mutex::new(goes_on), group: Arc::clone(&own) };
+        std::thread::scope(|scope| {
+            let request = read(0, Arc::new(keeps));
+            scope.spawn(|| backend.submit_and_wait(&mut vec![request], &own));
+            over.recv().unwrap();
+            let reads = |state: &mut WorkQueues| (state.reads.queued(), state.waiting);
+            assert_eq!(backend.shared.state.lock().reads.start(TenantId(1), 1), 1);
+            backend.submit(&mut vec![read(1, Arc::clone(&waiting) as _)]);
+            while reads(&mut backend.shared.state.lock()) != (1, 1) {
+                std::thread::yield_now();
+            }
+            backend.shared.state.lock().reads.finish(TenantId(1), 1);
+            go_on.send(()).unwrap();
+        });
+        let until = Instant::now() + Duration::from_secs(20);
+        while !waiting.is_done() {
+            assert!(Instant::now() < until, "it still waits for its turn");
+            std::thread::yield_now();
+        }
+        assert_eq!(waiting.take_failures(), []);
     }
 }
