@@ -26,9 +26,9 @@ const NO_PAGE_BUT_READERS: u64 = u64::MAX - 1;
 #[repr(C)]
 pub(crate) struct Frame {
     page: AtomicU64,
-    /// Upper half: how often the page was marked dirty. Lower half: that number when it was last written out.
-    /// Both start at 0 for a page just read. 32 bits each: a page would have to be marked 2^32 times during
-    /// one write to look clean.
+    /// Upper half: the number of the last mark, which says that the page is dirty. Lower half: that of the
+    /// last mark that was written out. Both start at 0 for a page just read. 32 bits each: a page would have
+    /// to be marked 2^32 times during one write to look clean.
     marks: AtomicU64,
     /// 64 bits, so that it cannot overflow: pins may be forgotten, and are then never taken off.
     pins: AtomicU64,
@@ -119,7 +119,12 @@ impl Frame {
 
     /// Marks the page dirty; the caller holds it exclusively and has not written yet. True if it was clean.
     pub fn mark_dirty(&self) -> bool {
-        !is_dirty(self.marks.fetch_add(1 << 32, Ordering::AcqRel))
+        let marks = self.marks.load(Ordering::Relaxed);
+        // The numbers may come round while the page stays dirty; the one that would make it look clean is
+        // left out. Only the end of a write changes the other half meanwhile, to the number of an earlier
+        // mark.
+        let step = if is_dirty(marks.wrapping_add(1 << 32)) { 1 << 32 } else { 2 << 32 };
+        !is_dirty(self.marks.fetch_add(step, Ordering::AcqRel))
     }
 
     /// The last mark, for a caller that holds a latch and is about to copy the contents.
@@ -292,6 +297,22 @@ mod tests {
         assert!(frame.pins() > 0);
         frame.unpin();
         assert!(frame.pins() > 0);
+    }
+
+    /// A page that is written to all the time may be marked that often before it is ever written out.
+    #[test]
+    fn a_page_whose_marks_come_round_stays_dirty() {
+        for written in [0, 1, u32::MAX] {
+            let frame = Frame::empty();
+            frame.occupy(PageId(7));
+            let one_before = written.wrapping_sub(1);
+            frame.marks.store(u64::from(one_before) << 32 | u64::from(written), Ordering::Relaxed);
+            for _ in 0..3 {
+                assert!(frame.is_dirty());
+                assert!(!frame.mark_dirty(), "it was dirty all the time");
+            }
+            assert!(frame.is_dirty() && frame.mark_written(frame.mark()) && !frame.is_dirty());
+        }
     }
 
     #[test]
