@@ -283,7 +283,7 @@ impl Registry for Rings {
         {
             let mut leases = self.leases.lock();
             leases.idle.iter_mut().for_each(|ring| ring.forget_file(place));
-            if leases.out > 0 {
+            if leases.out > 0 && !leases.released.contains(&place) {
                 leases.released.push(place);
             }
         }

@@ -255,6 +255,13 @@ impl Loop {
         let commands = std::mem::take(&mut inbox.commands);
         drop(inbox);
         self.queue(requests);
+        self.carry_out(commands);
+        closing
+    }
+
+    /// Carries out commands, before requests that came with them are started: a file of theirs may have got
+    /// the place of one that is to be let go of.
+    fn carry_out(&mut self, commands: Vec<Command>) {
         for command in commands {
             match command {
                 Command::RegisterRegion(region, tell) => {
@@ -263,7 +270,6 @@ impl Loop {
                 Command::ForgetFile(place) => self.ring.forget_file(place),
             }
         }
-        closing
     }
 
     /// Queues requests from the inbox.
@@ -355,11 +361,15 @@ impl Loop {
     /// Starts requests that a completion has submitted, before the next completion runs, so that the device
     /// does not wait for all of them. Returns how many went to the helper instead.
     fn start_what_came(&mut self) -> usize {
-        let requests = std::mem::take(&mut self.shared.inbox.lock().requests);
-        if requests.is_empty() {
-            return 0;
-        }
+        let (requests, commands) = {
+            let mut inbox = self.shared.inbox.lock();
+            if inbox.requests.is_empty() {
+                return 0;
+            }
+            (std::mem::take(&mut inbox.requests), std::mem::take(&mut inbox.commands))
+        };
         self.queue(requests);
+        self.carry_out(commands);
         let refused = self.fill_ring();
         self.ring.submit();
         refused

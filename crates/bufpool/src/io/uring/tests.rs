@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 
 use super::super::conformance::directory;
-use super::super::{Buffer, Buffers, FileOpen, start};
+use super::super::{Buffer, Buffers, Completion, FileOpen, start};
 use super::*;
 use crate::io::options::{Direct, Io, IoBackend};
 use crate::sys::Mapping;
@@ -226,6 +226,100 @@ fn a_dropped_file_is_let_go_by_all_rings() {
         assert!(sys::try_flock(again.as_fd(), true).unwrap());
     }
     assert_eq!(backend.shared.places.lock().len(), setup::file_places() as usize);
+}
+
+/// However many files are closed while one ring is always out.
+#[test]
+fn files_that_a_leased_ring_is_to_forget_are_no_more_than_there_are_places() {
+    let Some(backend) = started(&IoOptions { depth: 4, ..IoOptions::default() }) else { return };
+    let Some(_lane) = backend.leased_lane() else { panic!("no second ring") };
+    let directory = directory();
+    for _ in 0..10 {
+        drop(open(&backend, &directory, Direct::Prefer));
+    }
+    assert_eq!(backend.shared.leases.lock().released.len(), 1);
+}
+
+/// Closes a file, opens another one, which gets the place of the first, and reads over its end.
+#[derive(Debug)]
+struct Reopens {
+    backend: Arc<Uring>,
+    old: Mutex<Option<SourceRef>>,
+    new: std::path::PathBuf,
+    read: Action,
+    group: Arc<Group>,
+    outcome: Arc<Group>,
+}
+
+impl Completion for Reopens {
+    fn complete(&self, token: u64, result: Result<(), IoError>) {
+        if let Some(old) = self.old.lock().take() {
+            let place = LocalFile::of(&*old).unwrap().registration().unwrap().place;
+            drop(old);
+            let how = FileOpen { direct: Direct::Off, ..FileOpen::READ_WRITE };
+            let new = LocalFile::open(&self.new, &how).unwrap();
+            self.backend.register_file(&new);
+            assert_eq!(new.registration().unwrap().place, place);
+            let source = SourceRef::new(Arc::new(new));
+            let (action, completion) = (self.read.clone(), self.outcome.clone());
+            self.backend.submit(&mut vec![Request { source, action, tenant: None, token, completion }]);
+        }
+        self.group.complete(token, result);
+    }
+}
+
+/// The place is let go of for the old file before the new file's read is started, which goes on when a part
+/// of it is done.
+#[test]
+fn a_file_keeps_the_place_that_another_one_had() {
+    let Some(backend) = started(&IoOptions { depth: 4, ..IoOptions::default() }) else { return };
+    let backend = Arc::new(backend);
+    let (directory, other) = (directory(), directory());
+    let memory = Mapping::new(64 * 4096).unwrap();
+    // The reads are of cached bytes, so that the I/O thread finds all of one call done.
+    let old = open(&backend, &directory, Direct::Off);
+    let new = other.path().join("new");
+    std::fs::write(&new, [7; 5000]).unwrap();
+    let long = other.path().join("long");
+    std::fs::write(&long, vec![8; 32 * 4096]).unwrap();
+    let how = FileOpen { direct: Direct::Off, ..FileOpen::READ_WRITE };
+    let long = LocalFile::open(&long, &how).unwrap();
+    backend.register_file(&long);
+    let long = SourceRef::new(Arc::new(long));
+    // The ring knows the old file.
+    let group = Group::new(1);
+    let action = Action::Write { offset: 0, buffers: page(&memory, 0).into() };
+    let completion = group.clone();
+    backend.submit(&mut vec![Request { source: old.clone(), action, tenant: None, token: 0, completion }]);
+    group.wait();
+
+    // SAFETY: the mapping is kept until nothing is in flight, and not looked at.
+    let all = unsafe { Buffer::new(memory.start(), memory.len()) };
+    let (group, outcome) = (Group::new(2), Group::new(1));
+    let completion: Arc<Reopens> = Arc::new(Reopens {
+        backend: Arc::clone(&backend),
+        old: Mutex::new(Some(old)),
+        new,
+        read: Action::Read { offset: 0, buffers: all.first(8192).into() },
+        group: Arc::clone(&group),
+        outcome: Arc::clone(&outcome),
+    });
+    let request = |number: usize| Request {
+        source: long.clone(),
+        action: Action::Read {
+            offset: 0,
+            buffers: all.skip((1 + number) * 16 * 4096).first(16 * 4096).into(),
+        },
+        tenant: None,
+        token: number as u64,
+        completion: completion.clone(),
+    };
+    backend.submit(&mut (0..2).map(request).collect());
+    group.wait();
+    outcome.wait();
+    assert_eq!(group.take_failures(), []);
+    let failures = outcome.take_failures();
+    assert!(matches!(&failures[..], [(_, error)] if error.is_end_of_file()), "{failures:?}");
 }
 
 /// The kernel's submitting thread may answer an operation before the operation's place in the submission
