@@ -104,6 +104,29 @@ fn bytes_are_as_they_were_written_and_survive_power_cuts() {
     }
 }
 
+/// Nobody sees a length between two that the file has been given, such as that of the pages it had before.
+#[test]
+fn the_length_is_at_any_time_one_that_was_set() {
+    const LENGTHS: [u64; 2] = [100, 3 * PAGE_BYTES as u64 - 100];
+    let pool = small().open_on(&SimDevice::new(1)).unwrap();
+    let file = pool.open_file("data", of_bytes()).unwrap();
+    file.set_byte_len(LENGTHS[0]).unwrap();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let looks = scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                let seen = file.byte_len();
+                assert!(LENGTHS.contains(&seen), "{seen}");
+            }
+        });
+        for _ in 0..10_000 {
+            LENGTHS.iter().rev().for_each(|length| file.set_byte_len(*length).unwrap());
+        }
+        over.store(true, Ordering::Relaxed);
+        looks.join().unwrap();
+    });
+}
+
 /// The power is cut while bytes are written, cut off and flushed. What was flushed last is there, and the
 /// length is one that the file has had since, or such a length rounded up to whole pages.
 #[test]

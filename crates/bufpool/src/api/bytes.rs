@@ -52,8 +52,8 @@ impl File {
     /// The file's length in bytes: that of its pages, unless it was opened with
     /// [`FileOptions::bytes`](crate::FileOptions::bytes).
     pub fn byte_len(&self) -> u64 {
-        let whole = self.pages() * self.page_bytes() as u64;
-        self.shared.byte_length.as_ref().map_or(whole, |length| length.get().min(whole))
+        let whole = || self.pages() * self.page_bytes() as u64;
+        self.shared.byte_length.as_ref().map_or_else(whole, ByteLength::get)
     }
 
     /// Gives a file that was opened with [`FileOptions::bytes`](crate::FileOptions::bytes) this length.

@@ -140,11 +140,12 @@ impl File {
             outcome.map_err(|error| file.io_error(operation, error))?;
         }
         file.set_unsynced();
+        // Before the length in bytes: who has seen that finds its pages.
+        file.gate.set_pages(pages);
         if let Some(length) = &file.byte_length {
             length.set(bytes);
             length.set_allocated(allocated.max(pages * page_bytes));
         }
-        file.gate.set_pages(pages);
         Ok(())
     }
 

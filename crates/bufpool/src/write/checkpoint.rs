@@ -442,8 +442,8 @@ impl<'p> Checkpoint<'p> {
             self.flush_seized(file, &drained.seized, file.losses(), OPERATION)?;
         }
         let _syncs = file.hold_syncs();
-        let pages = match self.open_again(file, OPERATION) {
-            Ok(pages) => pages,
+        let (pages, bytes) = match self.open_again(file, OPERATION) {
+            Ok(lengths) => lengths,
             Err(error) => {
                 self.take_leave_of(drained);
                 return Err(error);
@@ -452,29 +452,27 @@ impl<'p> Checkpoint<'p> {
         let dirty = self.drop_pages(drained.seized);
         let before = file.gate.pages();
         file.gate.set_pages(pages);
+        if let Some(length) = &file.byte_length {
+            let _held = length.hold();
+            length.set(bytes);
+            length.set_allocated(bytes);
+        }
         self.forget(file, pages.min(before)..before);
         file.heal();
         self.pool.forget_in_tier(file, 0..1 << PageId::NUMBER_BITS);
         Ok(dirty)
     }
 
-    /// Takes the file as the device has it. Returns its number of pages.
+    /// Takes the file as the device has it. Returns its numbers of pages and bytes.
     ///
     /// Descriptor and lock are kept. A path may lead to another file by now, and a descriptor that was opened
     /// later would not report what has failed and been told to others meanwhile.
-    fn open_again(self, file: &FileShared, operation: &'static str) -> Result<u64> {
+    fn open_again(self, file: &FileShared, operation: &'static str) -> Result<(u64, u64)> {
         let io = file.io(operation)?;
         // What a failed sync has left in the operating system's cache looks like the file, and may never
         // reach it.
         io.drop_cache().map_err(|error| Error::from_io(operation, error).in_file(&file.name))?;
-        let ends_within_page = file.byte_length.is_some();
-        let (pages, bytes) = self.pool.check_file(&*io, &file.name, ends_within_page, operation)?;
-        if let Some(length) = &file.byte_length {
-            let _held = length.hold();
-            length.set(bytes);
-            length.set_allocated(bytes);
-        }
-        Ok(pages)
+        self.pool.check_file(&*io, &file.name, file.byte_length.is_some(), operation)
     }
 }
 
