@@ -674,6 +674,8 @@ fn a_page_whose_writer_panics_is_poisoned_if_its_file_says_so() {
         let bytes = vec![0; common::PAGE_BYTES];
         let page = file.page(1);
         for refused in [
+        let report = pool.report().to_string();
+        assert!(report.contains("\nPOISONED: page 1 of file data: a writer panicked"), "{report}");
             tenant.read(page).map(drop),
             tenant.try_read(page).map(drop),
             tenant.write(page).map(drop),

@@ -728,6 +728,24 @@ fn a_victim_that_could_not_be_written_was_not_evicted() {
     assert_eq!(stats.evictions, 1);
 }
 
+/// Who reads the report of a pool that has stopped finds out why.
+#[test]
+fn the_report_names_what_failed_and_each_poisoned_file() {
+    let device = SimDevice::new(1);
+    let (pool, file) = sim_pool(&device, deterministic());
+    assert!(!pool.report().to_string().contains("FAILED"), "{}", pool.report());
+    pool.default_tenant().write(file.page(7)).unwrap()[0] = 1;
+    fail(&device, IoOperation::Write, 1);
+    let error = file.flush().unwrap_err();
+    let report = pool.report().to_string();
+    let failed = report.lines().find(|line| line.starts_with("FAILED")).expect(&report);
+    assert_eq!(failed, "FAILED: writes and syncs 1  advances of the log 0");
+    let poisoned = report.lines().find(|line| line.starts_with("POISONED")).expect(&report);
+    assert_eq!(poisoned, format!("POISONED: file data takes no writes until it is reopened: {error}"));
+    file.reopen().unwrap();
+    assert!(!pool.report().to_string().contains("POISONED"), "{}", pool.report());
+}
+
 #[test]
 fn a_dirty_limit_of_one_per_cent_acts_in_a_pool_of_64_frames() {
     let directory = directory();

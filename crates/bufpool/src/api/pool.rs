@@ -351,7 +351,12 @@ impl Pool {
     /// Counts, as text, whose tables and columns [`Report`] explains; costs as much as
     /// [`stats`](Self::stats).
     pub fn report(&self) -> Report {
-        Report { stats: stats::take(&self.shared) }
+        let stats = stats::take(&self.shared);
+        if !self.shared.owner.may_call() {
+            return Report { stats, poisoned: Vec::new() };
+        }
+        let files: Vec<_> = self.shared.policy.lock().files.iter().cloned().collect();
+        Report { stats, poisoned: files.iter().flat_map(|file| file.poison_notes()).collect() }
     }
 
     /// The I/O backend, its flags, and the reason for each step down; and how each open file is accessed.

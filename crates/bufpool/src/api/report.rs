@@ -17,7 +17,8 @@ const STREAMS_SHOWN: usize = 40;
 /// [`Stats`] as a text for people. What has the same name in the text and in the [numbers](Self::stats) means
 /// the same; *read misses* are misses without creations, and *hit_ratio* leaves creations out.
 ///
-/// The text has totals of the pool, and of its tier if there is one, and then up to four tables. Of tenants:
+/// The text has totals of the pool; what failed, if anything did, with each poisoned file and its cause;
+/// totals of the tier, if there is one; and then up to four tables. Of tenants:
 /// what they own and what their managers did, see [`TenantStats`]. Of policy programs: how often each event
 /// ran, how long that took and what failed, see [`ProgramStats`]. Of disclosed reads: what became of them,
 /// see [`HintStats`](crate::stats::HintStats). The last one is of [contexts](ContextStats), those that miss
@@ -45,7 +46,9 @@ const STREAMS_SHOWN: usize = 40;
 /// commons.
 #[derive(Clone, Debug)]
 pub struct Report {
-    pub(crate) stats: Stats,
+    pub(super) stats: Stats,
+    /// Files that take no writes, and pages whose writer panicked, each in a sentence.
+    pub(super) poisoned: Vec<String>,
 }
 
 impl Report {
@@ -58,6 +61,8 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.fmt_pool(f)?;
+        self.fmt_failures(f)?;
+        self.stats.tier.as_ref().map_or(Ok(()), |tier| fmt_tier(f, tier))?;
         self.fmt_tenants(f)?;
         self.fmt_programs(f)?;
         self.fmt_hints(f)?;
@@ -133,7 +138,15 @@ impl Report {
                 stats.read_ahead_wasteful
             )?;
         }
-        stats.tier.as_ref().map_or(Ok(()), |tier| fmt_tier(f, tier))
+        Ok(())
+    }
+
+    fn fmt_failures(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Stats { write_failures, log_failures, .. } = self.stats;
+        if write_failures + log_failures > 0 {
+            writeln!(f, "FAILED: writes and syncs {write_failures}  advances of the log {log_failures}")?;
+        }
+        self.poisoned.iter().try_for_each(|note| writeln!(f, "POISONED: {}", on_one_line(note)))
     }
 
     fn fmt_tenants(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -432,6 +432,24 @@ impl FileShared {
         self.error(ErrorKind::FilePoisoned, operation, message)
     }
 
+    /// For reports: that the file takes no writes, that writers of pages have panicked, and what helps.
+    pub fn poison_notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if let Some(cause) = &*self.poison.lock() {
+            notes.push(format!("file {} takes no writes until it is reopened: {cause}", self.name));
+        }
+        let pages = self.half_changed.lock();
+        if let Some(first) = pages.first() {
+            let pages = match pages.len() {
+                1 => format!("page {first}"),
+                many => format!("{many} pages, the first of them page {first},"),
+            };
+            let name = &self.name;
+            notes.push(format!("{pages} of file {name}: a writer panicked; discard what it has changed"));
+        }
+        notes
+    }
+
     /// A writer of page `number` has panicked, and its latch is kept.
     #[cold]
     pub fn leave_half_changed(&self, number: u64) {
