@@ -579,3 +579,9 @@ fn a_name_cannot_forge_a_line_of_the_report() {
     let _a = pool.tenant("a\nforged             none                     32 100.0%").open().unwrap();
     assert_eq!(lines(), before + 1, "{}", pool.report());
 }
+    let directory = directory();
+    let file = new_file(&pool, directory.path(), "data\nforged", 1);
+    drop(pool.default_tenant().read(file.page(0)).unwrap());
+    let forged = |text: String| text.lines().any(|line| line.starts_with("forged"));
+    assert!(!forged(pool.report().to_string()), "{}", pool.report());
+    assert!(!forged(pool.io().to_string()), "{}", pool.io());

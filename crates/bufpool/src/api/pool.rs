@@ -14,7 +14,7 @@ use crossbeam::utils::CachePadded;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::api::options::{FILES_MAX, FileOptions, MemorySplit, PoolOptions, check_dirty_limit};
-use crate::api::report::Report;
+use crate::api::report::{Report, on_one_line};
 use crate::api::stats::Stats;
 use crate::api::tenant_options::TenantOptions;
 use crate::api::{invariants, stats};
@@ -375,7 +375,8 @@ impl Pool {
                 let multiples =
                     format!("offsets in multiples of {offset_bytes} bytes, memory of {memory_bytes}");
                 let transfers = format!("transfers of {run_bytes} bytes, {requests_in_flight} at a time");
-                report.features.push(format!("file {}: {}, {multiples}; {transfers}", file.name, io.note()));
+                let file = format!("file {}: {}, {multiples}; {transfers}", file.name, io.note());
+                report.features.push(on_one_line(&file));
             }
         }
         report

@@ -376,13 +376,13 @@ impl Report {
             }
         }
         write!(f, "{}: {}", on_one_line(seen.who), on_one_line(&seen.context.label()))?;
-        row.stream.map_or(Ok(()), |stream| write!(f, ", {}", stream.file))?;
+        row.stream.map_or(Ok(()), |stream| write!(f, ", {}", on_one_line(&stream.file)))?;
         writeln!(f)
     }
 }
 
 /// A name as it is shown in a line: what would end the line, or move in it, is escaped.
-fn on_one_line(name: &str) -> String {
+pub(super) fn on_one_line(name: &str) -> String {
     let mut shown = String::with_capacity(name.len());
     for letter in name.chars() {
         if letter.is_control() {
