@@ -660,3 +660,25 @@ fn an_optimistic_file_is_extended() {
     tenant.read_at(&file, 0, &mut bytes).unwrap();
     assert!(bytes[..100] == [7; 100] && bytes[100..] == [0; 200]);
 }
+
+/// A change of length may have to look at the last page. That is an access of the engine's line, or of the
+/// site and context that it names.
+#[test]
+fn a_change_of_length_comes_from_where_the_engine_made_it() {
+    let device = SimDevice::new(1);
+    let pool = deterministic().open_on(&device).unwrap();
+    let file = pool.open_file("data", of_bytes()).unwrap();
+    let tenant = pool.default_tenant();
+    tenant.write_at(&file, 0, b"a part of a page").unwrap();
+    tenant.write_at(&file, 2 * PAGE_BYTES as u64 + 5, b"more").unwrap();
+    let context = bufpool::context!("log writer").context();
+    tenant.in_context(context).write_at(&file, 4 * PAGE_BYTES as u64 + 5, b"more").unwrap();
+    tenant.at(bufpool::site!("append")).write_at(&file, 6 * PAGE_BYTES as u64 + 5, b"more").unwrap();
+    file.set_byte_len(3 * PAGE_BYTES as u64 + 7).unwrap();
+    file.extend(1).unwrap();
+    let contexts = pool.stats().contexts;
+    let elsewhere: Vec<_> = contexts.iter().filter(|context| context.file != file!()).collect();
+    assert!(elsewhere.is_empty(), "{elsewhere:?}");
+    let named = |name: &str| contexts.iter().filter(|context| context.label().contains(name)).count();
+    assert_eq!((named("log writer"), named("append"), contexts.len()), (1, 1, 6), "{contexts:?}");
+}

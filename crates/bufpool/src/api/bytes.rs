@@ -7,13 +7,16 @@ use bufpool_policies::DEFAULT_TENANT;
 use parking_lot::MutexGuard;
 
 use crate::access::guard::ReadGuard;
+use crate::access::hit::Access;
 use crate::access::optimistic::OptimisticWriteGuard;
 use crate::access::owned::OwnedWriteGuard;
 use crate::error::{ErrorKind, Result};
 use crate::files::bytes::ByteLength;
 use crate::handle::file::{File, Page};
 use crate::handle::tenant::Tenant;
+use crate::state::waiting::{Limit, Refused};
 use crate::sync::deadline_after;
+use crate::thread::site::Origin;
 use crate::write::drain::Drain;
 
 /// Which part of which page.
@@ -68,21 +71,23 @@ impl File {
     /// [`ErrorKind::Unsupported`] for a file of pages and for an optimistic one; those of
     /// [`Tenant::write`](crate::Tenant::write) on the last page; those of [`File::extend`] if the file
     /// becomes longer, and of [`File::truncate`] if it becomes shorter. Nothing has changed then.
+    #[track_caller]
     pub fn set_byte_len(&self, bytes: u64) -> Result<()> {
         const OPERATION: &str = "set length";
+        let origin = Origin::caller();
         let length = self.length_in_bytes(OPERATION)?;
         self.shared.check_optimistic(false, OPERATION)?;
         self.shared.check_resizable(OPERATION)?;
         while bytes < length.get() {
-            if self.cut(bytes, OPERATION)? {
+            if self.cut(bytes, origin, OPERATION)? {
                 return Ok(());
             }
         }
-        self.reach(&self.resizing_tenant(), bytes, OPERATION)
+        self.reach(&self.resizing_tenant(), origin, bytes, OPERATION)
     }
 
     /// Shortens the file to `bytes`. False if the file has become that short meanwhile.
-    fn cut(&self, bytes: u64, operation: &'static str) -> Result<bool> {
+    fn cut(&self, bytes: u64, origin: Origin, operation: &'static str) -> Result<bool> {
         let page_bytes = self.page_bytes() as u64;
         let (pages, kept) = (bytes.div_ceil(page_bytes), (bytes % page_bytes) as usize);
         // The rest of the new last page becomes zeros. That page is latched before anything changes, because
@@ -90,7 +95,7 @@ impl File {
         let tenant = self.resizing_tenant();
         // A thread that holds a page beyond may want it, so it is given back between tries.
         let file = &self.shared;
-        let last = || self.write_page_of(&tenant, bytes);
+        let last = || self.write_page_of(&tenant, origin, bytes);
         let (mut last, drained) = match Drain::of(&self.pool).drain_with(file, pages, operation, last) {
             // Another thread has made it shorter.
             Err(error) if error.kind() == ErrorKind::PageBeyondEnd => return Ok(false),
@@ -106,14 +111,14 @@ impl File {
     }
 
     /// Makes the file at least `bytes` long, for `tenant`.
-    fn reach(&self, tenant: &Tenant, bytes: u64, operation: &'static str) -> Result<()> {
+    fn reach(&self, tenant: &Tenant, origin: Origin, bytes: u64, operation: &'static str) -> Result<()> {
         let length = self.length_in_bytes(operation)?;
         let file = &*self.shared;
         file.check_resizable(operation)?;
         if bytes <= length.get() {
             return Ok(());
         }
-        let _locked = self.lock_growing(tenant, bytes, operation)?;
+        let _locked = self.lock_growing(tenant, origin, bytes, operation)?;
         file.check_resizable(operation)?;
         if bytes > length.get() {
             self.lengthen(bytes.div_ceil(self.page_bytes() as u64).max(self.pages()), bytes, operation)?;
@@ -128,13 +133,14 @@ impl File {
     pub(super) fn lock_growing(
         &self,
         tenant: &Tenant,
+        origin: Origin,
         bytes: u64,
         operation: &'static str,
     ) -> Result<MutexGuard<'_, ()>> {
         let mut until = None;
         loop {
             let end = self.byte_len();
-            let mut last = match self.write_page_of(tenant, end) {
+            let mut last = match self.write_page_of(tenant, origin, end) {
                 Err(error) if error.kind() == ErrorKind::PageBeyondEnd => continue,
                 last => last?,
             };
@@ -160,16 +166,22 @@ impl File {
 
     /// The page within which a file of `bytes` bytes ends, exclusively latched. None if the last page is
     /// whole.
-    fn write_page_of<'f>(&'f self, tenant: &'f Tenant, bytes: u64) -> Result<Option<LastPage<'f>>> {
+    fn write_page_of<'f>(
+        &'f self,
+        tenant: &'f Tenant,
+        origin: Origin,
+        bytes: u64,
+    ) -> Result<Option<LastPage<'f>>> {
         let page_bytes = self.page_bytes() as u64;
         if bytes.is_multiple_of(page_bytes) {
             return Ok(None);
         }
-        let page = self.page(bytes / page_bytes);
-        Ok(Some(match self.shared.optimistic {
-            true => LastPage::Optimistic(tenant.write_optimistic(page)?),
-            false => LastPage::Plain(tenant.write_owned(page)?),
-        }))
+        let (page, access) = (self.page(bytes / page_bytes), Access::of(tenant));
+        let last = match self.shared.optimistic {
+            true => access.guard_optimistic(page, origin, Limit::Default).map(LastPage::Optimistic),
+            false => access.guard_exclusive_owned(page, origin, Limit::Default).map(LastPage::Plain),
+        };
+        last.map(Some).map_err(Refused::into_error)
     }
 
     /// The tenant of accesses that a change of length makes on no tenant's behalf: the default tenant.
@@ -247,6 +259,7 @@ pub(super) fn read_at<'f>(
 pub(super) fn write_at<'f>(
     tenant: &Tenant,
     file: &'f File,
+    origin: Origin,
     offset: u64,
     bytes: &[u8],
     mut write: impl FnMut(Page<'f>, Range<usize>, &[u8]) -> Result<()>,
@@ -265,7 +278,7 @@ pub(super) fn write_at<'f>(
     let end = offset.checked_add(bytes.len() as u64).ok_or_else(too_long)?;
     if end > file.byte_len() && !bytes.is_empty() {
         file.shared.byte_length.as_ref().ok_or_else(too_long)?;
-        file.reach(tenant, end, OPERATION)?;
+        file.reach(tenant, origin, end, OPERATION)?;
     }
     let mut parts = file.parts(offset, bytes.len());
     parts.try_for_each(|Part { number, in_page, in_bytes }| {

@@ -16,6 +16,7 @@ use crate::handle::file::File;
 use crate::handle::pool::PoolHandle;
 use crate::io::{Action, NameError};
 use crate::landing::Landing;
+use crate::thread::site::Origin;
 use crate::write::checkpoint::Checkpoint;
 use crate::write::drain::{Drain, Drained};
 use crate::write::flush_thread;
@@ -99,11 +100,13 @@ impl File {
     /// closing, reopening or resizing the file for longer than `latch_wait_ms`. Of a file that ends within a
     /// page, those of [`Tenant::write`](crate::Tenant::write) on that page, too: what is behind the end may
     /// have to be made zeros.
+    #[track_caller]
     pub fn extend(&self, pages: u64) -> Result<Range<u64>> {
         const OPERATION: &str = "extend file";
+        let origin = Origin::caller();
         let file = &*self.shared;
         file.check_resizable(OPERATION)?;
-        let _length = self.lock_growing(&self.resizing_tenant(), u64::MAX, OPERATION)?;
+        let _length = self.lock_growing(&self.resizing_tenant(), origin, u64::MAX, OPERATION)?;
         // Another operation may have had the file meanwhile.
         file.check_resizable(OPERATION)?;
         let before = self.pages();

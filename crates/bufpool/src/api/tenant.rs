@@ -340,7 +340,7 @@ macro_rules! access_functions {
         #[track_caller]
         pub fn write_at<'g>($($receiver)*, file: &'g File, offset: u64, bytes: &[u8]) -> Result<()> $($bound)* {
             let origin = $site;
-            bytes::write_at($tenant, file, offset, bytes, |page, part, bytes| {
+            bytes::write_at($tenant, file, origin, offset, bytes, |page, part, bytes| {
                 let access = Access::of($tenant);
                 if part.len() == file.page_bytes() {
                     return access.overwrite(page, bytes, origin, Limit::Default).map_err(Refused::into_error);
