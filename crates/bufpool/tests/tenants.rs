@@ -572,16 +572,34 @@ fn a_cap_is_reported_as_it_holds() {
 }
 
 #[test]
+fn what_is_refused_to_a_tenant_names_it() {
+    let pool = deterministic().open().unwrap();
+    let program = bufpool::Program::parse(
+        "policy any { event initial { ret } event fault(p) { ret } event replace(c) { ret c } }",
+    )
+    .unwrap();
+    let gold = pool.tenant("gold").program(&program).open().unwrap();
+    for refused in [
+        gold.set_policy(0, Policy::Mru).unwrap_err(),
+        gold.set_policy(99, Policy::Mru).unwrap_err(),
+        gold.set_cap_frames(0).unwrap_err(),
+        pool.tenant("gold").cap_frames(0).open().unwrap_err(),
+    ] {
+        assert!(refused.to_string().contains("tenant gold"), "{refused}");
+    }
+}
+
+#[test]
 fn a_name_cannot_forge_a_line_of_the_report() {
     let pool = deterministic().open().unwrap();
     let lines = || pool.report().to_string().lines().count();
     let before = lines();
     let _a = pool.tenant("a\nforged             none                     32 100.0%").open().unwrap();
     assert_eq!(lines(), before + 1, "{}", pool.report());
-}
     let directory = directory();
     let file = new_file(&pool, directory.path(), "data\nforged", 1);
     drop(pool.default_tenant().read(file.page(0)).unwrap());
     let forged = |text: String| text.lines().any(|line| line.starts_with("forged"));
     assert!(!forged(pool.report().to_string()), "{}", pool.report());
     assert!(!forged(pool.io().to_string()), "{}", pool.io());
+}

@@ -672,7 +672,7 @@ impl Tenant {
         self.pool.check_floors(&policy, before, frames, OPERATION)?;
         let set =
             policy.set_limit(self.tenant_id(), |directory| directory.set_floor(self.tenant_id(), frames));
-        set.map_err(|error| tenant_error(OPERATION, error))
+        set.map_err(|error| tenant_error(OPERATION, self.name(), error))
     }
 
     /// Changes the cap. A tenant of the commons leaves it, and has a manager of its own from then on. Pages
@@ -691,7 +691,7 @@ impl Tenant {
             self.check_limits_may_change(&policy, OPERATION)?;
             let set =
                 policy.set_limit(self.tenant_id(), |directory| directory.set_cap(self.tenant_id(), frames));
-            set.map_err(|error| tenant_error(OPERATION, error))?;
+            set.map_err(|error| tenant_error(OPERATION, self.name(), error))?;
             // A tenant with a low cap notes every hit, so marks from before must not let any be skipped.
             policy.begin_epoch();
         }
@@ -713,7 +713,7 @@ impl Tenant {
             policy.close_all_hints(self.tenant_id());
         }
         let closed = policy.directory.close_tenant(self.tenant_id());
-        closed.map_err(|error| tenant_error(OPERATION, error))?;
+        closed.map_err(|error| tenant_error(OPERATION, self.name(), error))?;
         policy.directory.forget_rate(self.tenant_id());
         policy.tenant_closed(self.tenant_id());
         self.shared.open_in.store(PoolTag::CLOSED.as_ptr(), Ordering::Relaxed);
@@ -741,7 +741,7 @@ impl Tenant {
         self.pool.drain_logs(&mut policy);
         // Pages that the directive acts on may be hit next, and those hits must not be skipped.
         policy.begin_epoch();
-        give(&mut policy).map_err(|error| directive_error(operation, &error))
+        give(&mut policy).map_err(|error| directive_error(operation, self.name(), &error))
     }
 }
 
@@ -828,23 +828,30 @@ impl<'t> At<'t> {
     }
 }
 
-fn directive_error(operation: &'static str, error: &DirectiveError) -> Error {
+fn directive_error(operation: &'static str, tenant: &str, error: &DirectiveError) -> Error {
     let kind = match error {
         DirectiveError::UnknownTenant { .. } => ErrorKind::TenantClosed,
         DirectiveError::TooManyRanges { .. } => ErrorKind::DirectiveLimit,
         DirectiveError::InvertedRange { .. } => ErrorKind::Range,
         _ => ErrorKind::Directive,
     };
-    Error::new(kind, operation, error.to_string())
+    let message = match error {
+        // The directory knows the tenant by its number.
+        DirectiveError::HasManager { .. } => {
+            format!("tenant {tenant} has a manager of its own, expected one that takes directives")
+        }
+        _ => format!("tenant {tenant}: {error}"),
+    };
+    Error::new(kind, operation, message)
 }
 
-pub(super) fn tenant_error(operation: &'static str, error: DirectoryError) -> Error {
+pub(super) fn tenant_error(operation: &'static str, tenant: &str, error: DirectoryError) -> Error {
     let kind = match error {
         DirectoryError::UnknownTenant { .. } => ErrorKind::TenantClosed,
         DirectoryError::DefaultTenant => ErrorKind::Unsupported,
         _ => ErrorKind::Floor,
     };
-    Error::new(kind, operation, error.to_string())
+    Error::new(kind, operation, format!("tenant {tenant}: {error}"))
 }
 
 pub(super) fn privilege_error(

@@ -174,7 +174,7 @@ impl TenantOptions {
         } else {
             policy.directory.open_tenant(floor_frames, cap_frames)
         };
-        let id = opened.map_err(|error| tenant_error(OPERATION, error))?;
+        let id = opened.map_err(|error| tenant_error(OPERATION, &self.name, error))?;
         let name: Arc<str> = self.name.into();
         let mut entry = TenantEntry::new(Arc::clone(&name));
         entry.hint_policy = self.hint_policy;
