@@ -229,6 +229,12 @@ impl Error {
         self
     }
 
+    /// Says first what could not be done.
+    pub(crate) fn with_prefix(mut self, prefix: impl fmt::Display) -> Self {
+        self.0.message = format!("{prefix}: {}", self.0.message);
+        self
+    }
+
     pub(crate) fn in_file(mut self, name: &str) -> Self {
         self.0.file = Some(name.to_owned());
         self

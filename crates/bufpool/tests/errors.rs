@@ -518,7 +518,10 @@ fn page_tables_have_a_limit() {
 fn a_required_backend_that_cannot_be_had_is_an_error() {
     match PoolOptions::new().io(bufpool::Io::Require(bufpool::IoBackend::Uring)).open() {
         Ok(pool) => assert_eq!(pool.io().backend, "uring"),
-        Err(error) => assert_eq!(error.kind(), ErrorKind::IoUnavailable),
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::IoUnavailable);
+            assert!(error.to_string().contains("io_uring"), "{error}");
+        }
     }
 }
 
@@ -671,11 +674,11 @@ fn a_page_whose_writer_panics_is_poisoned_if_its_file_says_so() {
             file.flush().unwrap();
             continue;
         }
+        let report = pool.report().to_string();
+        assert!(report.contains("\nPOISONED: page 1 of file data: a writer panicked"), "{report}");
         let bytes = vec![0; common::PAGE_BYTES];
         let page = file.page(1);
         for refused in [
-        let report = pool.report().to_string();
-        assert!(report.contains("\nPOISONED: page 1 of file data: a writer panicked"), "{report}");
             tenant.read(page).map(drop),
             tenant.try_read(page).map(drop),
             tenant.write(page).map(drop),

@@ -129,6 +129,18 @@ fn words_that_are_needed_leave_addresses_to_the_rest_of_the_process() {
     });
 }
 
+#[test]
+fn a_pool_that_cannot_be_mapped_says_how_much_memory_it_wanted() {
+    in_own_process("a_pool_that_cannot_be_mapped_says_how_much_memory_it_wanted", || {
+        limit_addresses(64 << 20);
+        let error = PoolOptions::new().memory_bytes(256 << 20).page_bytes(4096).open().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Io);
+        assert_eq!(error.io_kind(), std::io::ErrorKind::OutOfMemory);
+        assert!(error.to_string().contains("268435456 bytes of memory for 65536 frames"), "{error}");
+        Ok(())
+    });
+}
+
 /// A file of 512 GiB that holds nothing.
 fn file_of_holes(folder: &tempfile::TempDir) -> PathBuf {
     let path = folder.path().join("holes");

@@ -95,8 +95,10 @@ impl Pool {
             iopoll: options.iopoll,
             ..IoOptions::default()
         };
-        let started = io::start(&io)
-            .map_err(|error| Error::with_source(ErrorKind::IoUnavailable, "open pool", error))?;
+        let started = io::start(&io).map_err(|error| {
+            let error = Error::with_source(ErrorKind::IoUnavailable, "open pool", error);
+            error.with_prefix("io_uring, which Io::Require asks for, is not available")
+        })?;
         Self::open_on(options, started)
     }
 
@@ -589,8 +591,12 @@ impl PoolMemory {
     /// The memory of this split, and the frames that policies fill.
     fn new(split: &MemorySplit, page_bytes: usize, backend: &dyn Backend) -> Result<(Self, Vec<FrameLease>)> {
         let MemorySplit { frames, reserve, reserve_low, borrowed_max, hook_buffers } = *split;
-        let mapped = Arena::new(frames + reserve + hook_buffers, page_bytes);
-        let (arena, mut free) = mapped.map_err(|error| Error::from_io("open pool", error))?;
+        let all = frames + reserve + hook_buffers;
+        let (arena, mut free) = Arena::new(all, page_bytes).map_err(|error| {
+            let bytes = u64::from(all) * page_bytes as u64;
+            let what = format!("mapping {bytes} bytes of memory for {all} frames failed");
+            Error::from_io("open pool", error).with_prefix(what)
+        })?;
         arena.register(backend);
         let hook_buffers = Arc::new(HookBuffers::new(free.split_off((frames + reserve) as usize)));
         let spares = free.split_off(frames as usize);

@@ -8,7 +8,7 @@ use super::local::opener::LocalFiles;
 use super::open::Opener;
 use super::options::{Io, IoBackend, IoOptions};
 use super::threads::Threads;
-use super::uring::Uring;
+use super::uring::{self, Uring};
 
 /// What a pool needs to have files: who opens them, and who moves their bytes.
 #[derive(Clone, Debug)]
@@ -34,9 +34,7 @@ fn start_backend(options: &IoOptions) -> io::Result<Arc<dyn Backend>> {
     match options.io {
         Io::Require(IoBackend::Threads) => Ok(threads(Vec::new())),
         Io::Require(IoBackend::Uring) => start_uring(options),
-        Io::Auto => {
-            start_uring(options).or_else(|error| Ok(threads(vec![format!("io_uring: {error}")]) as _))
-        }
+        Io::Auto => start_uring(options).or_else(|error| Ok(threads(vec![uring::refusal(&error)]) as _)),
     }
 }
 

@@ -526,12 +526,21 @@ impl Feed for NoMore {
     fn land(&mut self) {}
 }
 
+/// Why there is no ring, for the report. Rings count as locked memory.
+pub(super) fn refusal(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::ENOMEM) => format!("io_uring: {error} (memlock limit {})", memlock_limit()),
+        _ => format!("io_uring: {error}"),
+    }
+}
+
 fn refused_registration(bytes: usize, error: &io::Error) -> String {
-    let limit = match sys::memlock_limit_bytes() {
-        Some(limit) => format!("{} KiB", limit >> 10),
-        None => "unlimited".to_owned(),
-    };
-    format!("registered buffers: {error} ({} KiB wanted, memlock limit {limit})", bytes >> 10)
+    let wanted = bytes >> 10;
+    format!("registered buffers: {error} ({wanted} KiB wanted, memlock limit {})", memlock_limit())
+}
+
+fn memlock_limit() -> String {
+    sys::memlock_limit_bytes().map_or_else(|| "unlimited".to_owned(), |limit| format!("{} KiB", limit >> 10))
 }
 
 #[cfg(test)]

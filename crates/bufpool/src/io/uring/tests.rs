@@ -169,6 +169,8 @@ fn a_refused_registration_is_reported_with_its_size_and_the_limit() {
     let refused = refused_registration(12_288, &io::Error::from_raw_os_error(libc::ENOMEM));
     assert!(refused.starts_with("registered buffers: "), "{refused}");
     assert!(refused.contains("(12 KiB wanted, memlock limit "), "{refused}");
+    let no_ring = refusal(&io::Error::from_raw_os_error(libc::ENOMEM));
+    assert!(no_ring.starts_with("io_uring: ") && no_ring.contains("(memlock limit "), "{no_ring}");
 }
 
 /// A ring that polls does direct transfers only; all else, and everything on devices without polling, is
