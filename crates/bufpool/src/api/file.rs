@@ -350,6 +350,10 @@ impl File {
     /// are lost, and takes writes again. The file begins with what the device has, its length included; the
     /// engine recovers the lost changes from its log.
     ///
+    /// Pages that were written before a sync failed are clean, and the device may have lost them as well. So
+    /// 0 does not say that nothing is lost. Where redo begins is said by
+    /// [`Pool::min_dirty_lsn`](crate::Pool::min_dirty_lsn) before the file is reopened.
+    ///
     /// The pool goes on with the file that was opened, by the descriptor that it keeps together with the
     /// lock; it looks at no path. So a file that was renamed, replaced by another one, or unlinked meanwhile
     /// is reopened as itself, and so is one that was handed over by [`Pool::open_fd`](crate::Pool::open_fd).

@@ -151,13 +151,14 @@ impl Pool {
     /// # Errors
     /// [`ErrorKind::FileAlreadyOpen`] if the same inode is open in this pool, with handles or with other
     /// options; [`ErrorKind::NotFound`], [`ErrorKind::PermissionDenied`]; [`ErrorKind::FileLocked`] if a
-    /// conflicting lock is held, in this process or another; [`ErrorKind::LatchTimeout`] if other files are
-    /// being opened for longer than `latch_wait_ms`; [`ErrorKind::FileLength`] if the length is not a
-    /// multiple of the page size; [`ErrorKind::Alignment`] if direct I/O on the file needs larger pages;
-    /// [`ErrorKind::IoUnavailable`] if direct I/O is required and impossible; [`ErrorKind::Unsupported`] for
-    /// a directory, FIFO, socket or character device, which are not waited for; [`ErrorKind::NameChanged`]
-    /// if the file may be new, and its path leads to no entry of a folder that could be synced or no longer
-    /// to the file; [`ErrorKind::PoolClosed`], [`ErrorKind::Io`].
+    /// conflicting lock is held, in this process or another, for a fifth of a second;
+    /// [`ErrorKind::LatchTimeout`] if other files are being opened for longer than `latch_wait_ms`;
+    /// [`ErrorKind::FileLength`] if the length is not a multiple of the page size; [`ErrorKind::Alignment`]
+    /// if direct I/O on the file needs larger pages; [`ErrorKind::IoUnavailable`] if direct I/O is required
+    /// and impossible; [`ErrorKind::Unsupported`] for a directory, FIFO, socket or character device, which
+    /// are not waited for; [`ErrorKind::NameChanged`] if the file may be new, and its path leads to no entry
+    /// of a folder that could be synced or no longer to the file; [`ErrorKind::PoolClosed`],
+    /// [`ErrorKind::Io`].
     pub fn open_file(&self, path: impl AsRef<Path>, options: FileOptions) -> Result<File> {
         const OPERATION: &str = "open file";
         let path = path.as_ref();

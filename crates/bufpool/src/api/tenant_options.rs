@@ -134,7 +134,8 @@ impl TenantOptions {
 
     /// A manager of the engine's own; see [`manager`](crate::manager). Directives of the tenant are refused.
     /// The manager must not call the pool: a call that would take one of its locks fails with
-    /// [`ErrorKind::SelfDeadlock`].
+    /// [`ErrorKind::SelfDeadlock`]. Statistics and reports have no counts there, and
+    /// [`min_dirty_lsn`](crate::Pool::min_dirty_lsn) is none.
     pub fn custom_manager(mut self, manager: Box<dyn Manager>) -> Self {
         self.management = Management::Custom(manager);
         self
