@@ -11,6 +11,15 @@
 
 #define PAGES 200
 
+// The program's files, in the current folder.
+#define TABLE "bufpool-example.table"
+#define NOTES "bufpool-example.notes"
+
+static void remove_files(void) {
+  remove(TABLE);
+  remove(NOTES);
+}
+
 static void check(bool holds, const char *what, int line) {
   if (!holds) {
     fprintf(stderr, "line %d: %s; last error: %s\n", line, what, bufpool_last_error());
@@ -184,7 +193,7 @@ static void use_programs(const bufpool_pool *pool, const bufpool_file *file) {
 static void use_bytes(const bufpool_pool *pool, const bufpool_tenant *tenant) {
   const bufpool_file_options how = {.create = true, .bytes = true};
   bufpool_file *file;
-  OK(bufpool_file_open(pool, "notes", &how, &file));
+  OK(bufpool_file_open(pool, NOTES, &how, &file));
   const uint8_t text[] = "a file of bytes ends where it ends";
   OK(bufpool_write_at(tenant, file, 5000, text, sizeof text, NULL));
   CHECK(bufpool_file_bytes(file) == 5000 + sizeof text);
@@ -201,7 +210,7 @@ static void use_bytes(const bufpool_pool *pool, const bufpool_tenant *tenant) {
 static void do_wrong(const bufpool_pool *pool, const bufpool_tenant *tenant, const bufpool_file *file) {
   bufpool_guard guard = {0};
   CHECK(bufpool_read(tenant, file, PAGES, NULL, &guard) == BUFPOOL_PAGE_BEYOND_END);
-  CHECK(strstr(bufpool_last_error(), "table") != NULL);
+  CHECK(strstr(bufpool_last_error(), TABLE) != NULL);
   CHECK(bufpool_read(NULL, file, 0, NULL, &guard) == BUFPOOL_INVALID_ARGUMENT);
   CHECK(bufpool_read(tenant, file, 0, NULL, NULL) == BUFPOOL_INVALID_ARGUMENT);
   bufpool_release(&guard);
@@ -238,6 +247,9 @@ static void do_wrong(const bufpool_pool *pool, const bufpool_tenant *tenant, con
 }
 
 int main(void) {
+  // A run that was killed may have left them.
+  remove_files();
+  atexit(remove_files);
   const bufpool_pool_options options = {.frames = 64, .page_bytes = 4096, .threads_max = 8};
   bufpool_pool *pool;
   bufpool_tenant *tenant;
@@ -245,7 +257,7 @@ int main(void) {
   OK(bufpool_pool_open(&options, &pool));
   OK(bufpool_tenant_default(pool, &tenant));
   const bufpool_file_options how = {.create = true};
-  OK(bufpool_file_open(pool, "table", &how, &file));
+  OK(bufpool_file_open(pool, TABLE, &how, &file));
 
   fill(tenant, file);
   use_guards(tenant, file);

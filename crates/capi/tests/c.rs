@@ -49,6 +49,8 @@ fn run(program: &Path) {
     let told = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
     assert!(output.status.success(), "{:?}\n{}\n{}", output.status, told[0], told[1]);
     assert!(told[0].ends_with("all checks passed\n"), "{}", told[0]);
+    // So it can be run again.
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "the program leaves files behind");
 }
 
 #[test]
