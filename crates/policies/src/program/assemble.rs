@@ -28,7 +28,7 @@ pub(super) fn assemble(source: &Source) -> Result<(Code, Positions), ProgramErro
     slots.sort_by_key(|(_, kind)| kind.rank());
     let mut assembler = Assembler {
         code: Code {
-            name: source.name.clone(),
+            name: source.name.text.clone(),
             is_privileged: source.is_privileged,
             constants: Vec::new(),
             slots: slots.iter().map(|(name, kind)| Slot { name: name.text.clone(), kind: *kind }).collect(),
@@ -89,11 +89,13 @@ impl<'a> Assembler<'a> {
         let numbers = numbers.map(|((name, _), number)| (*name, number)).collect();
         let first = self.code.instructions.len();
         let loops = loops(event, &rows)?;
-        let mut scope = Scope { locals: numbers, labels: HashMap::new() };
-        for (label, line) in &event.labels {
-            let before = loops[..*line].iter().filter(|is_loop| **is_loop).count();
-            scope.labels.insert(&label.text, first + line + before);
-        }
+        // The number of the first instruction of each line.
+        let firsts: Vec<usize> = loops
+            .iter()
+            .scan(first, |next, is_loop| Some(std::mem::replace(next, *next + 1 + usize::from(*is_loop))))
+            .collect();
+        let labels = event.labels.iter().map(|(label, line)| (label.text.as_str(), firsts[*line]));
+        let scope = Scope { locals: numbers, labels: labels.collect() };
         for ((line, row), is_loop) in event.lines.iter().zip(rows).zip(loops) {
             if is_loop {
                 self.push(Instruction::new(Op::Loop, &[]), line.op.at, Vec::new());

@@ -7,7 +7,7 @@
 //! released, and, for a slot of the program, no event is called.
 
 use super::calls::CallGraph;
-use super::code::{Code, Event, Instruction, Op, Operand};
+use super::code::{Code, Event, Instruction, Op, Operand, SLOTS_MAX};
 use super::lexer::quoted;
 use super::verify::{Defect, Site, defect};
 
@@ -56,29 +56,43 @@ struct Known {
     assigned: Slots,
     /// Page slots that are not nil.
     present: Slots,
-    /// Ints that say whether a page slot is nil: (int, page).
-    tests: Vec<(u8, u8)>,
+    /// By int: the page slot of which it says whether it is nil. An array, because a program may have as many
+    /// tests as slots, and loops in which each of them is lost by itself.
+    tests: [Option<u8>; SLOTS_MAX],
 }
 
 impl Known {
+    const NOTHING: Self = Self { assigned: Slots::NONE, present: Slots::NONE, tests: [None; SLOTS_MAX] };
+
     fn tested_by(&self, int: u8) -> Option<u8> {
-        self.tests.iter().find(|(test, _)| *test == int).map(|(_, page)| *page)
+        self.tests[usize::from(int)]
     }
 
     /// A slot is written: what was known of it does not hold any more.
     fn write(&mut self, slot: u8) {
         self.assigned.insert(slot);
         self.present.remove(slot);
-        self.tests.retain(|(test, page)| *test != slot && *page != slot);
+        self.tests[usize::from(slot)] = None;
+        self.forget_tests(|_, page| page == slot);
+    }
+
+    fn forget_tests(&mut self, is_void: impl Fn(u8, u8) -> bool) {
+        for (int, test) in (0..=u8::MAX).zip(&mut self.tests) {
+            *test = test.filter(|page| !is_void(int, *page));
+        }
     }
 
     /// Keeps what holds on both paths. Returns whether anything was lost.
     fn meet(&mut self, other: &Self) -> bool {
-        let before = (self.assigned, self.present, self.tests.len());
+        let before = (self.assigned, self.present);
         self.assigned.intersect(&other.assigned);
         self.present.intersect(&other.present);
-        self.tests.retain(|test| other.tests.contains(test));
-        before != (self.assigned, self.present, self.tests.len())
+        let mut is_less = before != (self.assigned, self.present);
+        for (test, other) in self.tests.iter_mut().zip(other.tests) {
+            is_less |= test.is_some() && *test != other;
+            *test = test.filter(|_| *test == other);
+        }
+        is_less
     }
 }
 
@@ -92,7 +106,7 @@ impl Flow<'_> {
     /// What is known before each instruction of the event; `None` where no path leads.
     fn settle(&self) -> Vec<Option<Known>> {
         let mut known = vec![None; self.event.end - self.event.first];
-        let mut start = Known { assigned: Slots::NONE, present: Slots::NONE, tests: Vec::new() };
+        let mut start = Known::NOTHING;
         if self.event.has_parameter {
             // The parameter is the first slot of the event.
             start.write(self.code.slots.len() as u8);
@@ -146,7 +160,7 @@ impl Flow<'_> {
         match instruction.op {
             Op::IsNil => {
                 known.write(instruction.a);
-                known.tests.push((instruction.a, instruction.b));
+                known.tests[usize::from(instruction.a)] = Some(instruction.b);
             }
             Op::Copy => {
                 known.write(instruction.a);
@@ -154,19 +168,19 @@ impl Flow<'_> {
             }
             Op::Release => {
                 known.present = Slots::NONE;
-                known.tests.clear();
+                known.tests = [None; SLOTS_MAX];
                 known.assigned.remove(instruction.a);
             }
             Op::Call | Op::CallWith => {
                 let callee = &self.calls.events[usize::from(instruction.a)];
                 if callee.releases {
                     known.present = Slots::NONE;
-                    known.tests.clear();
+                    known.tests = [None; SLOTS_MAX];
                     return;
                 }
                 (0..own).for_each(|slot| known.present.remove(slot as u8));
                 let written = Slots(callee.writes);
-                known.tests.retain(|(test, page)| usize::from(*page) >= own && !written.contains(*test));
+                known.forget_tests(|test, page| usize::from(page) < own || written.contains(test));
             }
             _ => {
                 for (_, slot) in instruction.operands().filter(|(operand, _)| operand.is_destination()) {

@@ -119,7 +119,10 @@ impl Program {
         let source = text::read(text)?;
         let (code, positions) = assemble::assemble(&source)?;
         Self::load(code).map_err(|defect| {
-            let at = position_of(&positions, defect.site).unwrap_or(source.end);
+            let at = match defect.site {
+                Site::Name => source.name.at,
+                site => position_of(&positions, site).unwrap_or(source.end),
+            };
             at.error(defect.expected, defect.found)
         })
     }
@@ -254,7 +257,7 @@ impl fmt::Display for InstructionForm {
 /// Where in the text a part of the code stands.
 fn position_of(positions: &Positions, site: Site) -> Option<Position> {
     match site {
-        Site::Program => None,
+        Site::Program | Site::Name => None,
         Site::Slot(slot) => positions.slots.get(slot).copied(),
         Site::Event(event) => positions.events.get(event).map(|(name, ..)| *name),
         Site::EventEnd(event) => positions.events.get(event).map(|(.., end)| *end),
@@ -270,7 +273,7 @@ fn places(code: &Code) -> impl Fn(Site) -> ProgramPlace + use<> {
         code.events.iter().map(|event| (event.name.clone(), event.first, event.end)).collect();
     move |site| {
         let (event, instruction) = match site {
-            Site::Program | Site::Slot(_) => return ProgramPlace::Byte(0),
+            Site::Program | Site::Name | Site::Slot(_) => return ProgramPlace::Byte(0),
             Site::Event(event) | Site::Local(event, _) => (event, 0),
             Site::EventEnd(event) => (event, events[event].2 - events[event].1),
             Site::Instruction(at) | Site::Operand(at, _) => {

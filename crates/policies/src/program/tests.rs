@@ -622,6 +622,37 @@ fn missing_events_are_missed_at_the_end() {
     refused("policy a {\n}", (2, 1), "expected the event `initial`, found the end of the program");
 }
 
+/// Each of the tests is lost by a jump back of its own, and with it what was known in the whole loop.
+#[test]
+fn a_loop_with_many_tests_of_pages_and_jumps_back_is_verified() {
+    let all = |line: fn(usize) -> String| (0..245).map(line).collect::<String>();
+    let tests = all(|at| format!("isnil t{at}, v\n"));
+    let jumps = all(|at| format!("jnz y, K{at}\n"));
+    let losses = all(|at| format!("K{at}: ldc t{at}, 0 ; jmp H\n"));
+    let body = "add y, y, z\n".repeat(2800);
+    let replace = |test: &str| {
+        format!(
+            "policy tangled {{ queue q\n event initial {{ ret }}\n event fault(p) {{ ret }}\n event replace(c) {{\n\
+             ldc z, 0 ; peekh v, q\n {tests} H: ldc y, 1\n {body} {jumps} {test}\n ret c\n {losses} }} }}"
+        )
+    };
+    Program::parse(&replace("")).unwrap();
+    let error = Program::parse(&replace("jnz t244, none ; ret v\n none: ldc y, 2")).unwrap_err().to_string();
+    let expected =
+        "expected a page that `isnil` and a jump have shown not to be nil, found `v`, which may be nil";
+    assert!(error.ends_with(expected), "{error}");
+}
+
+#[test]
+fn a_name_that_is_too_long_is_refused_where_it_stands() {
+    let events = "event initial { ret }\n event fault(p) { ret }\n event replace(c) { ret c }";
+    let named = |letters: usize| format!("policy {} {{\n {events}\n}}\n", "n".repeat(letters));
+    assert!(Program::parse(&named(255)).is_ok());
+    let expected = "expected a name of at most 255 letters, digits and `_`, no digit first";
+    let found = format!("found `{}...`", "n".repeat(40));
+    refused(&named(256), (1, 8), &format!("{expected}, {found}"));
+}
+
 /// Code that the assembler would not make.
 #[test]
 fn bytes_that_no_text_stands_for_are_refused() {

@@ -22,7 +22,7 @@ pub(super) struct Name {
 
 /// The text of a program.
 pub(super) struct Source {
-    pub name: String,
+    pub name: Name,
     pub is_privileged: bool,
     pub slots: Vec<(Name, SlotKind)>,
     pub events: Vec<EventSource>,
@@ -69,7 +69,7 @@ struct Parser {
 impl Parser {
     fn program(&mut self) -> Result<Source, ProgramError> {
         self.keyword("policy", "`policy` and the name of the program")?;
-        let name = self.name("the name of the program")?.text;
+        let name = self.name("the name of the program")?;
         let mut is_privileged = false;
         if self.skip_lines().0 == Token::Name("privileged".to_owned()) {
             is_privileged = true;

@@ -23,6 +23,8 @@ use super::lexer::quoted;
 pub(super) enum Site {
     /// The program as a whole.
     Program,
+    /// The program's name.
+    Name,
     /// A slot of the program.
     Slot(usize),
     /// An event.
@@ -112,7 +114,7 @@ fn check_names(code: &Code) -> Result<(), Defect> {
         }
         Err(defect(site, "a name of at most 255 letters, digits and `_`, no digit first", quoted(name)))
     };
-    check(&code.name, Site::Program)?;
+    check(&code.name, Site::Name)?;
     let mut names = HashSet::new();
     for (number, slot) in code.slots.iter().enumerate() {
         check(&slot.name, Site::Slot(number))?;
