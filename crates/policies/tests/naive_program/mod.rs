@@ -1,7 +1,5 @@
 //! A naive interpreter. It reads the text of a program word by word, and does what the reference of the
 //! language says of each instruction. Slots are maps by name, queues are vectors.
-//!
-//! It does not have `request` and `release`, which only privileged programs use.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -66,9 +64,22 @@ pub struct Naive {
     pages: BTreeMap<FrameId, Resident>,
     random: SplitMix64,
     now: u64,
+    /// Frames that were granted to a privileged tenant.
+    pub granted_frames: u32,
     pub wishes: VecDeque<Wish>,
+    /// Frames whose pages the current event has released.
+    released: Vec<FrameId>,
     /// Steps that the current event has taken.
     pub spent: u64,
+}
+
+/// Slots that hold one of these pages are nil from here on.
+fn forget(slots: &mut BTreeMap<String, Value>, gone: &[FrameId]) {
+    for slot in slots.values_mut() {
+        if matches!(slot, Value::Page(Some(frame)) if gone.contains(frame)) {
+            *slot = Value::Page(None);
+        }
+    }
 }
 
 /// A run of an event, and of the events that it calls.
@@ -91,7 +102,9 @@ impl Naive {
             pages: BTreeMap::new(),
             random,
             now: 0,
+            granted_frames: 0,
             wishes: VecDeque::new(),
+            released: Vec::new(),
             spent: 0,
         };
         let mut event = String::new();
@@ -140,8 +153,7 @@ impl Naive {
     pub fn leave(&mut self, frame: FrameId) {
         self.unlink(frame);
         self.pages.remove(&frame);
-        let slots = self.slots.values_mut().filter(|slot| **slot == Value::Page(Some(frame)));
-        slots.for_each(|slot| *slot = Value::Page(None));
+        forget(&mut self.slots, &[frame]);
     }
 
     /// Runs an event, if the program has it. Returns the page that it gives.
@@ -153,6 +165,7 @@ impl Naive {
         look: Option<&mut dyn Look>,
     ) -> Result<Option<FrameId>, Incident> {
         self.spent = 0;
+        self.released.clear();
         if !self.events.contains_key(event) {
             return Ok(None);
         }
@@ -188,13 +201,13 @@ impl Naive {
             match words[..] {
                 ["call", callee] => {
                     self.charge(run, 1)?;
-                    self.event(run, callee, None)?;
+                    self.call(run, callee, None, &mut locals)?;
                     continue;
                 }
                 ["call", callee, page] => {
                     self.charge(run, 1)?;
                     let page = self.page(&locals, page);
-                    self.event(run, callee, Some(page))?;
+                    self.call(run, callee, Some(page), &mut locals)?;
                     continue;
                 }
                 ["find", to, number] => {
@@ -215,6 +228,20 @@ impl Naive {
                 _ => self.straight(run, &mut locals, &words)?,
             }
         }
+    }
+
+    /// Runs an event of the program's own. The caller's slots forget pages that it releases.
+    fn call(
+        &mut self,
+        run: &mut Run<'_>,
+        callee: &str,
+        parameter: Option<FrameId>,
+        locals: &mut BTreeMap<String, Value>,
+    ) -> Result<(), Incident> {
+        let before = self.released.len();
+        self.event(run, callee, parameter)?;
+        forget(locals, &self.released[before..]);
+        Ok(())
     }
 
     /// An instruction that is no jump, call or return.
@@ -243,6 +270,14 @@ impl Naive {
             ["setmod", page] => {
                 let frame = self.page(locals, page);
                 self.wish(Wish::SetModified { frame, page: self.pages[&frame].page });
+            }
+            ["release", page] => {
+                let frame = self.page(locals, page);
+                self.wish(Wish::Release { frame, page: self.pages[&frame].page });
+                self.unlink(frame);
+                self.released.push(frame);
+                forget(&mut self.slots, &[frame]);
+                forget(locals, &[frame]);
             }
             ["remember", list, page] => self.remember(list, self.pages[&self.page(locals, page)].page),
             ["trim", list, length] => {
@@ -303,6 +338,11 @@ impl Naive {
             ("mod", [page]) => {
                 let page = self.page(locals, page);
                 flag(run.look.as_mut().is_some_and(|look| look.is_modified(page)))
+            }
+            ("request", [frames]) => {
+                let told_left = self.granted_frames.saturating_sub(self.pages.len() as u32);
+                let left = run.look.as_ref().map_or(told_left, |look| look.frames_left());
+                self.int(locals, frames).clamp(0, left.into())
             }
             ("ref", [page]) => flag(self.pages[&self.page(locals, page)].is_referenced),
             ("meta", [page]) => self.pages[&self.page(locals, page)].meta,
