@@ -192,6 +192,22 @@ fn a_program_that_is_none_is_named_with_line_and_column() {
     );
 }
 
+/// By the number that the tenant has in the trace.
+#[test]
+fn a_directive_for_a_tenant_with_a_program_is_refused_by_the_tenants_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("t.txt");
+    fs::copy(path("mru"), folder.path().join("mru.policy")).unwrap();
+    for directive in ["!policy 500 0 mru", "!priority 500 0 9 1", "!temp 500 0 9 -1"] {
+        fs::write(&trace, format!("1 0 9\n!program 500 mru.policy\n{directive}\n")).unwrap();
+        let message =
+            failure(&["sim", "--trace", trace.to_str().unwrap(), "--policy", "lru-sp", "--frames", "2"]);
+        let expected =
+            "t.txt: line 3: tenant 500 has a manager of its own, expected one that takes directives";
+        assert!(message.contains(expected), "{message}");
+    }
+}
+
 #[test]
 fn sim_takes_programs_for_all_tenants_and_for_one() {
     let folder = tempfile::tempdir().unwrap();

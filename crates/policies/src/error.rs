@@ -42,7 +42,7 @@ impl fmt::Display for DirectiveError {
         match self {
             Self::UnknownTenant { tenant } => write!(f, "tenant {} is not open", tenant.0),
             Self::HasManager { tenant } => {
-                write!(f, "tenant {} has a manager of its own, which takes no directives", tenant.0)
+                write!(f, "tenant {} has a manager of its own, expected one that takes directives", tenant.0)
             }
             Self::PriorityOutOfRange { priority } => {
                 let (least, most) = (PRIORITIES.start(), PRIORITIES.end());

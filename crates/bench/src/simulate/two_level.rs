@@ -313,8 +313,19 @@ impl<'a> TwoLevelRun<'a> {
             self.end_replaced();
         }
         match *directive {
-            Directive::Policy { .. } | Directive::Priority { .. } | Directive::TemporaryPriority { .. } => {
-                self.prioritize(directive).map_err(|why| refused(why.to_string()))?;
+            Directive::Policy { tenant, .. }
+            | Directive::Priority { tenant, .. }
+            | Directive::TemporaryPriority { tenant, .. } => {
+                self.prioritize(directive).map_err(|why| {
+                    // The directory has numbers of its own for tenants.
+                    let why = match why {
+                        DirectiveError::HasManager { .. } => {
+                            DirectiveError::HasManager { tenant: TenantId(tenant) }
+                        }
+                        why => why,
+                    };
+                    refused(why.to_string())
+                })?;
             }
             Directive::File { first, last, ref name } => {
                 self.ranges.set(first, last, name);
