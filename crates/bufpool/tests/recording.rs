@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use bufpool::engine::{Event, Recorder};
 use bufpool::manager::{Allocation, PageId};
-use bufpool::{FileOptions, ManagerKind, Policy, context};
+use bufpool::{FileOptions, ManagerKind, Policy, Tenant, context};
 use bufpool_policies::{
     Access, Admission, Claims, ContextId, Directory, DirectoryOptions, FrameId, TenantId,
 };
@@ -25,6 +25,7 @@ enum Step {
     Policy { tenant: u32, priority: i32, policy: Policy },
     Priority { tenant: u32, first: PageId, last: PageId, priority: i32 },
     TemporaryPriority { tenant: u32, first: PageId, last: PageId, priority: i32 },
+    ManagerEnd { tenant: u32 },
 }
 
 #[derive(Clone, Default)]
@@ -48,6 +49,7 @@ impl Recorder for Log {
             Event::TemporaryPriority { tenant, first, last, priority } => {
                 Step::TemporaryPriority { tenant, first, last, priority }
             }
+            Event::ProgramEnd { tenant } => Step::ManagerEnd { tenant },
             Event::File { name, .. } => return self.names.lock().unwrap().push(name.to_owned()),
             Event::Site { file, .. } => return assert!(file.ends_with("recording.rs"), "{file}"),
             _ => panic!("an event this test does not know: {event:?}"),
@@ -78,6 +80,18 @@ impl Claims for Pins<'_> {
 }
 
 impl Replay {
+    /// A directory with the default tenant only.
+    fn new(frames: u32, allocation: Allocation) -> Self {
+        let options = DirectoryOptions { frames, allocation, revocation: true, shared_pages: false };
+        Self {
+            directory: Directory::new(options).unwrap(),
+            frame_of: HashMap::new(),
+            page_of: HashMap::new(),
+            pinned: HashSet::new(),
+            misses: 0,
+        }
+    }
+
     fn step(&mut self, step: &Step) {
         let frame_of = &self.frame_of;
         let find = |page: PageId| frame_of.get(&page).copied();
@@ -95,6 +109,7 @@ impl Replay {
                     .set_temporary_priority(TenantId(tenant), first..=last, priority, find)
                     .unwrap();
             }
+            Step::ManagerEnd { tenant } => self.directory.clear_manager(TenantId(tenant)).unwrap(),
             Step::Access { page, site, tenant, creates } => {
                 let access = Access {
                     page,
@@ -257,18 +272,7 @@ proptest! {
             pool.check_invariants();
         }
         let stats = pool.stats();
-        let mut replay = Replay {
-            directory: Directory::new(DirectoryOptions {
-                frames: 20,
-                allocation,
-                revocation: true,
-                shared_pages: false,
-            }).unwrap(),
-            frame_of: HashMap::new(),
-            page_of: HashMap::new(),
-            pinned: HashSet::new(),
-            misses: 0,
-        };
+        let mut replay = Replay::new(20, allocation);
         replay.directory.open_tenant(0, 20).unwrap();
         replay.directory.open_tenant(0, 20).unwrap();
         if let Some(kind) = manager {
@@ -396,6 +400,35 @@ fn a_closed_tenants_program_ends_in_the_trace() {
     assert_eq!(b.id(), 1, "the number is used again");
     let expected = ["file 0", "program 1", "program end 1", "site 1 -", "access 0.0 from 1"];
     assert_eq!(*order.0.lock().unwrap(), expected);
+}
+
+/// The pages of a closed tenant go in LRU order, which its directives do not change any more.
+#[test]
+fn a_closed_tenants_directives_end_in_the_trace() {
+    let directory = directory();
+    let log = Log::default();
+    let options = deterministic().threads_max(1).frames(20).manager(None).shared_pages(false);
+    let pool = options.recorder(Box::new(log.clone())).open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", PAGES);
+    let [a, b] = ["a", "b"].map(|name| pool.tenant(name).open().unwrap());
+    let read = |tenant: &Tenant, pages: std::ops::Range<u64>| {
+        pages.for_each(|number| drop(tenant.read(file.page(number)).unwrap()));
+    };
+    a.set_policy(0, Policy::Mru).unwrap();
+    read(&a, 0..20);
+    a.close().unwrap();
+    // The first of these take the place of pages of the closed tenant, and the last find what is left of it.
+    read(&b, 20..30);
+    read(&b, 0..20);
+    let stats = pool.stats();
+    let mut replay = Replay::new(20, Allocation::LruSp);
+    replay.directory.open_tenant(0, 20).unwrap();
+    replay.directory.open_tenant(0, 20).unwrap();
+    log.steps.lock().unwrap().iter().for_each(|step| replay.step(step));
+    let b = stats.tenants.iter().find(|tenant| tenant.name == "b").unwrap();
+    let replayed = replay.directory.tenant_stats(TenantId(b.id));
+    assert_eq!((replayed.accesses, replayed.misses), (b.accesses, b.misses));
+    assert_eq!(replay.misses, stats.misses);
 }
 
 #[test]

@@ -134,9 +134,9 @@ pub enum Directive {
         /// The path of the program's text.
         file: String,
     },
-    /// The tenant's program is removed.
+    /// The tenant's program, or what else manages it, is removed.
     ProgramEnd {
-        /// Whose program.
+        /// Whose manager.
         tenant: u32,
     },
     /// A slot of the tenant's program gets a value.

@@ -707,15 +707,10 @@ impl Tenant {
     /// already.
     pub fn close(self) -> Result<()> {
         const OPERATION: &str = "close tenant";
+        let id = self.tenant_id();
         let mut policy = self.lock_policy(OPERATION)?;
         self.pool.drain_logs(&mut policy);
-        if self.tenant_id() != DEFAULT_TENANT {
-            policy.close_all_hints(self.tenant_id());
-        }
-        let closed = policy.directory.close_tenant(self.tenant_id());
-        closed.map_err(|error| tenant_error(OPERATION, self.name(), error))?;
-        policy.directory.forget_rate(self.tenant_id());
-        policy.tenant_closed(self.tenant_id());
+        policy.close_tenant(id).map_err(|error| tenant_error(OPERATION, self.name(), error))?;
         self.shared.open_in.store(PoolTag::CLOSED.as_ptr(), Ordering::Relaxed);
         Ok(())
     }

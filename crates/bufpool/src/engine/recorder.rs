@@ -94,7 +94,8 @@ pub enum Event<'a> {
         /// The program, as [`Program::to_text`](crate::Program::to_text) gives it.
         text: &'a str,
     },
-    /// `Tenant::clear_program`, of a tenant that had a program.
+    /// The tenant's pages go in LRU order from here on: `Tenant::clear_program`, of a tenant that had a
+    /// program, or `Tenant::close`, of one that had a program, directives or another manager of its own.
     ProgramEnd {
         /// The number of the tenant.
         tenant: u32,

@@ -100,14 +100,22 @@ impl PolicyState {
         }
     }
 
-    /// An open tenant is closed in the directory.
-    pub fn tenant_closed(&mut self, id: TenantId) {
+    /// Closes an open tenant and its lists of disclosed reads.
+    pub fn close_tenant(&mut self, id: TenantId) -> Result<(), DirectoryError> {
+        if id != DEFAULT_TENANT {
+            self.close_all_hints(id);
+        }
+        let was_managed = self.directory.is_managed(id) && !self.directory.is_in_commons(id);
+        self.directory.close_tenant(id)?;
+        self.directory.forget_rate(id);
         let entry = &mut self.tenants[id.index()];
         entry.closed = true;
-        if entry.program().is_some() {
-            entry.manager = ManagedBy::Nobody;
+        let had_program = entry.program().is_some();
+        entry.manager = ManagedBy::Nobody;
+        if had_program || was_managed {
             self.record(Event::ProgramEnd { tenant: id.0 });
         }
+        Ok(())
     }
 
     /// What manages a tenant now, for reports.
