@@ -127,6 +127,39 @@ fn a_recording_replays_with_its_programs() {
     assert_eq!(told(ids[2]), None);
 }
 
+/// Recordings in one folder whose names are the same up to the first dot keep the programs of each other.
+#[test]
+fn a_recording_leaves_the_programs_of_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let record = |name: &str, at: u64| {
+        let recording = Recording::to_file(&folder.path().join(name)).unwrap();
+        let options = PoolOptions::new().page_bytes(512).frames(40).deterministic(7).manager(None);
+        let pool = options.recorder(recording.recorder()).open_on(&SimDevice::new(1)).unwrap();
+        let text = format!(
+            "policy p {{ int a = {at}
+               event initial {{ ret }}
+               event fault(p) {{ ret }}
+               event replace(c) {{ ret c }} }}"
+        );
+        let program = Program::parse(&text).unwrap();
+        drop(pool.tenant("t").program(&program).open().unwrap());
+        pool.close().unwrap();
+        recording.finish().unwrap().0.finish().unwrap();
+        program.to_text()
+    };
+    let program_of = |name: &str| {
+        let trace = fs::read_to_string(folder.path().join(name)).unwrap();
+        let line = trace.lines().find_map(|line| line.strip_prefix("!program 1 ")).unwrap();
+        fs::read_to_string(folder.path().join(line)).unwrap()
+    };
+    for (name, at) in [("run.a.txt", 1), ("run.b.txt", 2), ("run.c.txt", 1)] {
+        let text = record(name, at);
+        assert_eq!(program_of(name), text, "{name}");
+    }
+    assert!(program_of("run.a.txt").contains("int a = 1"), "{}", program_of("run.a.txt"));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 5, "three traces and two programs");
+}
+
 /// Constants are chosen on one list and judged on the others, so no trace is on two lists. All recordings of
 /// the folder `holdout` are on its list, and their accesses have call sites.
 #[test]

@@ -1,8 +1,8 @@
 //! The trace of a live run, as the pool reports it to a recorder.
 
 use std::collections::HashMap;
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -49,7 +49,8 @@ pub trait Sink: Send + 'static {
 }
 
 /// A trace in a file, and the programs of its tenants in files beside it: `NAME.1.policy` and so on, NAME
-/// being that of the trace up to its first dot.
+/// being that of the trace up to its first dot. A file that holds another program keeps it, since another
+/// trace may name it; the program goes to the next number.
 pub struct TraceFile {
     writer: Writer<'static>,
     path: PathBuf,
@@ -65,6 +66,21 @@ impl TraceFile {
     pub fn finish(self) -> io::Result<()> {
         self.writer.finish()
     }
+
+    /// The name of a file beside the trace that holds this program, which is written if there is none.
+    fn program_file(&self, text: &str) -> io::Result<String> {
+        for number in 1_u64.. {
+            let file = format!("{}.{number}.policy", base_name(&self.path));
+            let path = self.path.with_file_name(&file);
+            match File::create_new(&path) {
+                Ok(mut new) => return new.write_all(text.as_bytes()).map(|()| file),
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                Err(_) if fs::read(&path).is_ok_and(|there| there == text.as_bytes()) => return Ok(file),
+                Err(_) => {}
+            }
+        }
+        unreachable!("a folder has fewer files than there are numbers")
+    }
 }
 
 impl Sink for TraceFile {
@@ -76,8 +92,7 @@ impl Sink for TraceFile {
         let file = match self.programs.get(text) {
             Some(file) => file.clone(),
             None => {
-                let file = format!("{}.{}.policy", base_name(&self.path), self.programs.len() + 1);
-                fs::write(self.path.with_file_name(&file), text)?;
+                let file = self.program_file(text)?;
                 self.programs.insert(text.to_owned(), file.clone());
                 file
             }
