@@ -258,7 +258,7 @@ impl Trace {
         let started = Instant::now();
         let mut played = Duration::ZERO;
         let mut reader = Reader::open(path, *input, &ProgressBar::hidden())?;
-        let mut pending = Pending::default();
+        let (mut pending, mut pins) = (Pending::default(), Pinned::default());
         let mut items = 0;
         while let Some(item) = reader.next_item()? {
             items += 1;
@@ -276,6 +276,9 @@ impl Trace {
                 Item::Directive(directive) => {
                     played += pending.play(run)?;
                     let place = reader.place();
+                    if !self.still_fits(&directive, &mut pins) {
+                        return Err(self.changed(place).into());
+                    }
                     let number = |block| self.blocks.get(block).ok_or_else(|| self.changed(place));
                     run.act(match directive {
                         Directive::Pin(block) => Act::Pin(number(block)?),
@@ -300,6 +303,19 @@ impl Trace {
         })
     }
 
+    /// Whether the directive is one that the loader can have seen: a player relies on the numbers of tenants,
+    /// and on what is pinned.
+    fn still_fits(&self, directive: &Directive, pins: &mut Pinned) -> bool {
+        match *directive {
+            Directive::Pin(block) => {
+                pins.pin(block);
+                self.has_pins
+            }
+            Directive::Unpin(block) => pins.unpin(block),
+            _ => directive.tenant().is_none_or(|tenant| self.tenant_number(tenant).is_some()),
+        }
+    }
+
     fn changed(&self, place: Place) -> TraceError {
         TraceError::refused(self.path(), place, "the file changed while it was in use")
     }
@@ -308,6 +324,26 @@ impl Trace {
 /// Whether the path is a regular file, which can be read again from its beginning.
 fn is_regular(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|metadata| metadata.is_file())
+}
+
+/// Outstanding pins of each pinned block.
+#[derive(Default)]
+struct Pinned(HashMap<u64, u32>);
+
+impl Pinned {
+    fn pin(&mut self, block: u64) {
+        *self.0.entry(block).or_insert(0) += 1;
+    }
+
+    /// Takes back one pin. Returns whether there was one.
+    fn unpin(&mut self, block: u64) -> bool {
+        let Some(pins) = self.0.get_mut(&block) else { return false };
+        *pins -= 1;
+        if *pins == 0 {
+            self.0.remove(&block);
+        }
+        true
+    }
 }
 
 /// An access, by the numbers of its block, site and tenant.
@@ -464,8 +500,7 @@ struct Builder {
     tenants: Numbering,
     steps: Option<Steps>,
     has_pins: bool,
-    /// Outstanding pins of each pinned block.
-    pins: HashMap<u32, u32>,
+    pins: Pinned,
     /// Blocks that have a number and were not accessed so far.
     unaccessed: HashSet<u32>,
     files: FileRanges,
@@ -487,7 +522,7 @@ impl Builder {
             tenants: Numbering::new(),
             steps: Some(Steps::default()),
             has_pins: false,
-            pins: HashMap::new(),
+            pins: Pinned::default(),
             unaccessed: HashSet::new(),
             files: FileRanges::new(),
             created: None,
@@ -547,22 +582,17 @@ impl Builder {
         if !known {
             self.unaccessed.insert(number);
         }
-        *self.pins.entry(number).or_insert(0) += 1;
+        self.pins.pin(block);
         self.has_pins = true;
         self.push_act(StoredAct::Pin(number));
         Ok(())
     }
 
     fn unpin(&mut self, block: u64) -> Result<(), String> {
-        let number = self.blocks.get(block);
-        let pinned = number.and_then(|number| self.pins.get_mut(&number).map(|pins| (number, pins)));
-        let Some((number, pins)) = pinned else {
+        let pinned = self.blocks.get(block).filter(|_| self.pins.unpin(block));
+        let Some(number) = pinned else {
             return Err(format!("a block that is pinned, found !unpin {block}"));
         };
-        *pins -= 1;
-        if *pins == 0 {
-            self.pins.remove(&number);
-        }
         self.push_act(StoredAct::Unpin(number));
         Ok(())
     }
@@ -726,6 +756,26 @@ mod tests {
                 error.to_string().ends_with("the file changed while it was in use"),
                 "{changed:?}: {error}"
             );
+        }
+    }
+
+    /// As long as it has as many steps of blocks that are known.
+    #[test]
+    fn a_file_whose_directives_become_others_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.txt");
+        let options = LoadOptions { input: None, budget_bytes: 0 };
+        for (was, changed) in [
+            ("4\n!pin 4\n4\n", "4\n!unpin 4\n4\n"),
+            ("4\n!policy 0 0 mru\n4\n", "4\n!pin 4\n4\n"),
+            ("4\n!policy 0 0 mru\n4\n", "4\n!policy 9 0 mru\n4\n"),
+        ] {
+            fs::write(&path, was).unwrap();
+            let trace = Trace::load(&path, &options, &ProgressBar::hidden()).unwrap();
+            fs::write(&path, changed).unwrap();
+            let error = trace.replay(&mut Transcript { trace: &trace, items: Vec::new() }).unwrap_err();
+            let expected = "line 2: the file changed while it was in use";
+            assert!(error.to_string().ends_with(expected), "{changed:?}: {error}");
         }
     }
 
