@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bufpool_policies::classic::PolicyKind as Policy;
 use bufpool_policies::program::{NeedsPrivilege, Program};
-use bufpool_policies::{DEFAULT_TENANT, DirectiveError, DirectoryError, PageId, SendError};
+use bufpool_policies::{DirectiveError, DirectoryError, PageId, SendError};
 
 use crate::access::futures::{ReadFuture, WriteFuture};
 use crate::access::guard::{PassingGuard, Pin, ReadGuard, WriteGuard};
