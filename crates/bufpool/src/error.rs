@@ -66,8 +66,8 @@ pub enum ErrorKind {
     ReadOnly,
     /// The page is pinned or latched by someone who must let go of it first.
     PageBusy,
-    /// A latch was not free within `latch_wait_ms`, or another thread was opening files, or closing, reopening
-    /// or resizing this one, or closing the pool, for longer than that.
+    /// A latch was not free within `latch_wait_ms`, or another thread was opening files, closing, reopening
+    /// or resizing this one, or closing the pool for longer than that.
     LatchTimeout,
     /// The calling thread would wait for a latch that it holds itself. Debug builds, and those with the
     /// feature `deadlock-check`, find that out at once; in others the wait ends with

@@ -734,12 +734,14 @@ fn the_report_names_what_failed_and_each_poisoned_file() {
     let device = SimDevice::new(1);
     let (pool, file) = sim_pool(&device, deterministic());
     assert!(!pool.report().to_string().contains("FAILED"), "{}", pool.report());
+    fail(&device, IoOperation::Read, 1);
+    assert!(pool.default_tenant().read(file.page(3)).is_err());
     pool.default_tenant().write(file.page(7)).unwrap()[0] = 1;
     fail(&device, IoOperation::Write, 1);
     let error = file.flush().unwrap_err();
     let report = pool.report().to_string();
     let failed = report.lines().find(|line| line.starts_with("FAILED")).expect(&report);
-    assert_eq!(failed, "FAILED: writes and syncs 1  advances of the log 0");
+    assert_eq!(failed, "FAILED: reads 1  writes and syncs 1  advances of the log 0");
     let poisoned = report.lines().find(|line| line.starts_with("POISONED")).expect(&report);
     assert_eq!(poisoned, format!("POISONED: file data takes no writes until it is reopened: {error}"));
     file.reopen().unwrap();

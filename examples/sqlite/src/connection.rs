@@ -280,10 +280,10 @@ impl Connection {
         Ok(self.database.wal_index.lock().lock(&mut self.wal_user, slots, exclusive)?)
     }
 
-    /// Gives back locks of the log. Once nobody has any, a file that is poisoned, as a checkpoint has failed,
-    /// is taken into use again as the device has it. Pages that are lost are in the log, of which SQLite does
-    /// not rely on any as checkpointed after it has made the index anew. It does not begin the log anew before
-    /// the file was flushed.
+    /// Gives back locks of the log. Once nobody has any, a file that is poisoned because a checkpoint has
+    /// failed is taken into use again as the device has it. The pages that are lost are in the log: SQLite
+    /// does not begin the log anew before the file was flushed, and takes nothing in it for checkpointed once
+    /// it has made the index anew.
     pub fn unlock_wal(&mut self, slots: Range<usize>) {
         let mut index = self.database.wal_index.lock();
         index.unlock(&mut self.wal_user, slots);

@@ -156,7 +156,8 @@ impl Tally {
         self.counts.iter_mut().zip(&other.counts).for_each(|(counts, more)| counts.add(more));
     }
 
-    /// The counts of every key that has any, by the trace's own name for it; of [`By::Trace`] the only key, 0.
+    /// The counts of every key that has any, by the trace's own name for it; of [`By::Trace`] the only key,
+    /// 0.
     pub fn finish(self, trace: &Trace) -> BTreeMap<u64, Counts> {
         let name = |number: usize| match self.by {
             By::Trace => 0,

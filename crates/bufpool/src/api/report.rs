@@ -142,9 +142,12 @@ impl Report {
     }
 
     fn fmt_failures(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Stats { write_failures, log_failures, .. } = self.stats;
-        if write_failures + log_failures > 0 {
-            writeln!(f, "FAILED: writes and syncs {write_failures}  advances of the log {log_failures}")?;
+        let Stats { read_failures, write_failures, log_failures, .. } = self.stats;
+        if read_failures + write_failures + log_failures > 0 {
+            writeln!(
+                f,
+                "FAILED: reads {read_failures}  writes and syncs {write_failures}  advances of the log {log_failures}"
+            )?;
         }
         self.poisoned.iter().try_for_each(|note| writeln!(f, "POISONED: {}", on_one_line(note)))
     }

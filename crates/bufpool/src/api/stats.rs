@@ -64,6 +64,8 @@ pub struct Stats {
     pub left_dropped: u64,
     /// Pages evicted.
     pub evictions: u64,
+    /// Reads of files that failed, each of a page or a run of pages; those that nobody waited for included.
+    pub read_failures: u64,
     /// Writes and fsyncs that failed.
     pub write_failures: u64,
     /// Times the engine's log could not be advanced.
@@ -458,6 +460,7 @@ fn totals(pool: &PoolShared) -> Stats {
         read_ahead_streams: policy.stream_counts().opened,
         read_ahead_wasteful: policy.stream_counts().wasteful,
         evictions: total.evictions,
+        read_failures: counters.read_failures.load(Ordering::Relaxed),
         write_failures: counters.write_failures.load(Ordering::Relaxed),
         log_failures: counters.log_failures.load(Ordering::Relaxed),
         frames: pool.frames_count,

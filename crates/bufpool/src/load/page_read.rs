@@ -1,6 +1,7 @@
 //! A page is read into a frame, and the hooks verify it.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use bufpool_policies::{TenantId, contained};
@@ -149,6 +150,8 @@ impl<'p> PageRead<'p> {
     ) {
         if succeeded {
             self.pool.count_reads(pages as u64);
+        } else {
+            self.pool.counters.read_failures.fetch_add(1, Ordering::Relaxed);
         }
         let Some(tier) = &self.pool.tier else { return };
         // Reads of several pages do not show how long a miss takes.

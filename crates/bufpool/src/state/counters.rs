@@ -14,6 +14,7 @@ pub(crate) struct Counters {
     pub miss_writes: AtomicU64,
     pub creations: AtomicU64,
     pub waited: AtomicU64,
+    pub read_failures: AtomicU64,
     pub write_failures: AtomicU64,
     pub log_failures: AtomicU64,
     pub dirty_frames: AtomicU64,
