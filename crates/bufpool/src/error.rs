@@ -75,7 +75,8 @@ pub enum ErrorKind {
     /// calls under its policy lock, such as a manager.
     SelfDeadlock,
     /// Every frame that could have been taken is in use: pinned, latched or in flight, or its page is dirty
-    /// and cannot be written, because its file is poisoned or its log is not durable. The message counts them.
+    /// and cannot be written, because its file is poisoned or its log is not durable. The message counts
+    /// them.
     Exhausted,
     /// A directive with a priority out of range, or for a tenant whose manager takes no directives.
     Directive,

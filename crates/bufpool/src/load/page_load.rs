@@ -1,11 +1,12 @@
 //! One page on its way in: begun, then completed or abandoned.
 //!
 //! A load is begun by the thread that wins the right to bring the page in ([`Loading`]), if the file allows
-//! it. It gets a frame ([`frame_search`](super::frame_search)), and a transfer fills that. Then it is *completed*: the
-//! frame has the page, the directory is told under the policy lock, and the word is published. Or it is
-//! *abandoned*: the frame is free again and no access is counted. Three drivers do this, each in its own way
-//! of waiting: a [miss](super::miss), a [batch](crate::access::batch), a [future](crate::access::futures). A
-//! [prefetch](super::prefetch) does it for many pages at a time that nobody accesses yet.
+//! it. It gets a frame ([`frame_search`](super::frame_search)), and a transfer fills that. Then it is
+//! *completed*: the frame has the page, the directory is told under the policy lock, and the word is
+//! published. Or it is *abandoned*: the frame is free again and no access is counted. Three drivers do this,
+//! each in its own way of waiting: a [miss](super::miss), a [batch](crate::access::batch), a
+//! [future](crate::access::futures). A [prefetch](super::prefetch) does it for many pages at a time that
+//! nobody accesses yet.
 //!
 //! A load that is dropped before it has a frame leaves the page absent.
 
