@@ -6,10 +6,10 @@
 //!
 //! | operator | its plan |
 //! | --- | --- |
-//! | [`index_scan`] | the heap pages of an index range, in the order of the keys |
-//! | [`bitmap_scan`] | the heap pages of a set of tuples, in the order of the file |
-//! | [`index_join`] | the heap pages of the partners, sorted within each batch of keys |
-//! | [`nested_loop`] | a block of the outer relation, all of the inner one, the next block |
+//! | [`index_scan()`] | the heap pages of an index range, in the order of the keys |
+//! | [`bitmap_scan()`] | the heap pages of a set of tuples, in the order of the file |
+//! | [`index_join()`] | the heap pages of the partners, sorted within each batch of keys |
+//! | [`nested_loop()`] | a block of the outer relation, all of the inner one, the next block |
 //! | [`merge`](merge::merge) | the pages of sorted runs, in the order in which the merge needs them |
 
 mod bitmap_scan;

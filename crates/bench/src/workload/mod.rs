@@ -1,8 +1,8 @@
 //! Workloads on real pages: Wisconsin relations joined, scanned, looked up and sorted through a live pool.
 //!
 //! A workload names the files that it needs, its default memory, the directives that the papers give for it,
-//! and the answer that it has to give. [`run`] runs one under a [`Scheme`], in a pool of its own that begins
-//! empty, and measures it. A new workload is one file with one type, and one line in [`WORKLOADS`] or
+//! and the answer that it has to give. [`run()`] runs one under a [`Scheme`], in a pool of its own that
+//! begins empty, and measures it. A new workload is one file with one type, and one line in [`WORKLOADS`] or
 //! [`EXTRA_WORKLOADS`].
 
 mod answer;

@@ -6,7 +6,7 @@
 //! use atomic operations of one size, which is why it is for files opened with
 //! [`FileOptions::optimistic`](crate::FileOptions::optimistic) only: their pages are read through a
 //! [`PageView`] and written through an [`OptimisticWriteGuard`], in words of 8 bytes. That a frame gets its
-//! next page only when nobody reads the last one any more is seen to in [`readers`](crate::page::readers).
+//! next page only when nobody reads the last one any more is seen to in [`readers`].
 //!
 //! For lock coupling, check the parent's version after the child has been read:
 //!

@@ -2,7 +2,8 @@
 //! count for none.
 //!
 //! A borrowed guard relies on the handles that it borrows. An owned one has a share of a handle that its
-//! file's handle keeps for this ([`File::keeper`]), which costs one count more than a latch.
+//! file's handle keeps for this ([`File::keeper`](crate::File::keeper)), which costs one count more than a
+//! latch.
 
 use std::fmt;
 use std::mem::ManuallyDrop;

@@ -383,7 +383,7 @@ impl PoolOptions {
     }
 
     /// The most memory of all page tables together, in bytes: 8 for each page of each file, up to the highest
-    /// page that is touched. [`ErrorKind::FileLength`](crate::ErrorKind::FileLength) beyond. Default 4 GiB,
+    /// page that is touched. [`ErrorKind::FileLength`] beyond. Default 4 GiB,
     /// enough for 4 TiB of 8 KiB pages.
     ///
     /// Each file reserves 1 GiB of addresses besides. Under a limit on the process's addresses (`RLIMIT_AS`)

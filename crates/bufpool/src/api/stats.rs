@@ -1,4 +1,4 @@
-//! What a pool can say about itself, as data; as text it is a [`Report`](crate::Report).
+//! What a pool can say about itself, as data; as text it is a [`Report`](crate::stats::Report).
 
 use bufpool_policies::hints::HintCounts;
 use bufpool_policies::{EventCalls, StreamReport, TenantId, Unloaded};

@@ -7,8 +7,9 @@
 //! read under the policy lock only, so each of its counters has one writer.
 //!
 //! Who makes a hit (tenant, call site, scopes) is the same again and again, so a ring keeps a small table of
-//! [`Key`]s, and an entry has the page, the frame and the place of its key: 16 bytes. A hit that the
-//! [filter](crate::hits::filter) skips is counted in its key and gets no entry, so that statistics are exact.
+//! [`Key`](crate::thread::keys::Key)s, and an entry has the page, the frame and the place of its key: 16
+//! bytes. A hit that the [filter](crate::hits::filter) skips is counted in its key and gets no entry, so that
+//! statistics are exact.
 //!
 //! Rings live for ever and are used again: a thread reaches its own through a plain reference, without
 //! counting. The ring of a thread that has ended is [taken back](Logs::take_back) by misses and by threads

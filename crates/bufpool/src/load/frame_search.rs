@@ -17,7 +17,7 @@ use crate::load::census::Census;
 use crate::load::page_load::Found;
 use crate::page::latch::Patience;
 use crate::page::readers;
-use crate::policy::claims::{Admitted, Dirty};
+use crate::policy::claims::Admitted;
 use crate::policy::state::PolicyState;
 use crate::state::waiting::{Purpose, Refused};
 use crate::sys::fetch_to_write;
@@ -91,10 +91,7 @@ impl<'a> FrameSearch<'a> {
         let id = self.tenant.tenant_id();
         loop {
             pool.free_aside();
-            let mut rules = pool.claim_rules();
-            if how == Emptying::AtOnce {
-                rules.dirty = Dirty::Exchanged;
-            }
+            let rules = pool.claim_rules(how.dirty());
             let hint = self.touch_upcoming();
             let (admitted, is_entered, wishes, is_above_cap) = {
                 let policy = self.tenant.lock_policy(self.purpose.operation());

@@ -28,7 +28,7 @@ use crate::load::prefetch::Prefetch;
 use crate::memory::lease::FrameLease;
 use crate::page::latch::Latch;
 use crate::page::word::PageWord;
-use crate::policy::claims::Admitted;
+use crate::policy::claims::{Admitted, Dirty};
 use crate::state::shared::PoolShared;
 use crate::state::waiting::{Purpose, Refused, Waits};
 use crate::thread::site::SiteRef;
@@ -120,7 +120,7 @@ impl<'p> Miss<'p> {
         let ids = pages.clone().map(|(page, _)| page.0);
         let has_neighbours = ids.clone().zip(ids.skip(1)).any(|(a, b)| b == a + 1);
         self.pool.free_aside();
-        let rules = self.pool.claim_rules();
+        let rules = self.pool.claim_rules(Dirty::Written);
         let Ok(mut policy) = tenant.lock_policy(Purpose::Read.operation()) else { return Vec::new() };
         self.pool.drain_own_log_into(&mut policy);
         policy.touch_upcoming(pages.len(), &self.pool.frames);

@@ -1,17 +1,18 @@
 //! Bringing pages in before anybody asks for them: by request ([`Tenant::prefetch`]), by what an access
 //! pattern promises ([`ReadAhead`](bufpool_policies::planner::ReadAhead)), or because a tenant's manager
-//! [wants](crate::Manager::wants) them.
+//! [wants](bufpool_policies::Manager::wants) them.
 //!
 //! Nobody waits for a prefetch. The caller wins the right to load the pages, gets frames for all of them
 //! under one hold of the policy lock, and leaves the transfers to the backend; the completion publishes the
 //! pages, unlatched. An access that comes earlier waits for the load like for any other.
 //!
 //! **What it may cost others.** A prefetch takes free frames and clean victims only, and looks at no more
-//! than [`BUSY_MAX`] frames that are neither; then clean frames are scarce, and it ends and wakes the
-//! background writer. Pages that came in and were not accessed yet are at most `prefetch_limit_percent` of
-//! the frames a tenant may own. Those that stay unused for long are demoted: they are the next to go. No
-//! manager knows a page before its first access, unless it says that it [does](crate::Manager::knows_ahead);
-//! see [`Directory::admit_ahead`](bufpool_policies::Directory::admit_ahead).
+//! than [`BUSY_MAX`](crate::policy::ahead::BUSY_MAX) frames that are neither; then clean frames are scarce,
+//! and it ends and wakes the background writer. Pages that came in and were not accessed yet are at most
+//! `prefetch_limit_percent` of the frames a tenant may own. Those that stay unused for long are demoted: they
+//! are the next to go. No manager knows a page before its first access, unless it says that it
+//! [does](bufpool_policies::Manager::knows_ahead); see
+//! [`Directory::admit_ahead`](bufpool_policies::Directory::admit_ahead).
 //!
 //! **Failures are silent** and counted: the page stays absent, its frame is free again, and the next access
 //! reads the page again and gets the error.

@@ -139,7 +139,7 @@ impl PolicyState {
         Wants { plans, wanted: wanted.collect() }
     }
 
-    /// What became of a plan; see [`Planner::carried_out`].
+    /// What became of a plan; see [`Planner::carried_out`](bufpool_policies::planner::Planner::carried_out).
     pub fn plan_carried_out(&mut self, plan: &Plan, brought: usize, refused: Option<u64>) {
         if let Some(planner) = &mut self.ahead.planner {
             planner.carried_out(plan, brought as u64, refused);

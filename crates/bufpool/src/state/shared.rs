@@ -97,7 +97,7 @@ pub(crate) struct PoolShared {
     pub opening: Mutex<()>,
     /// Writes what is dirty when the pool goes without having been closed.
     pub write_rest: fn(&PoolShared),
-    /// How many [`PoolHandle`]s there are.
+    /// How many [`PoolHandle`](crate::handle::pool::PoolHandle)s there are.
     pub handles: AtomicUsize,
     /// The last of them went with a panic, so nothing more is written.
     pub is_given_up: AtomicBool,
@@ -235,13 +235,14 @@ impl PoolShared {
         }
     }
 
-    /// Asks the engine's log, so not under the policy lock.
-    pub(crate) fn claim_rules(&self) -> ClaimRules<'_> {
+    /// Rules for victims, of which dirty ones may be claimed as said. Asks the engine's log, so not under the
+    /// policy lock.
+    pub(crate) fn claim_rules(&self, dirty: Dirty) -> ClaimRules<'_> {
         ClaimRules {
             frames: &self.frames,
             reserve: &self.reserve,
             durable_lsn: self.log.durable(),
-            dirty: Dirty::Written,
+            dirty,
             takes_optimistic: self.aside.has_room(),
         }
     }

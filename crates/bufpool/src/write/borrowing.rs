@@ -22,6 +22,7 @@ use std::sync::atomic::Ordering;
 use bufpool_policies::TenantId;
 
 use crate::memory::lease::FrameLease;
+use crate::policy::claims::Dirty;
 use crate::policy::state::PolicyState;
 use crate::state::departing::{Departing, Reason};
 use crate::state::shared::PoolShared;
@@ -45,7 +46,7 @@ impl<'p> Borrowing<'p> {
         if self.pool.reserve.may_borrow() == 0 || self.pool.frame_waiters.load(Ordering::Relaxed) > 0 {
             return;
         }
-        let rules = self.pool.claim_rules();
+        let rules = self.pool.claim_rules(Dirty::Written);
         let mut victims = Vec::new();
         {
             let mut policy = self.pool.policy.lock();

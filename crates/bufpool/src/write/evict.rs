@@ -35,6 +35,16 @@ pub(crate) enum Emptying {
     AtOnce,
 }
 
+impl Emptying {
+    /// Which dirty victims may be claimed.
+    pub fn dirty(self) -> Dirty {
+        match self {
+            Self::Waiting(_) => Dirty::Written,
+            Self::AtOnce => Dirty::Exchanged,
+        }
+    }
+}
+
 /// What came of emptying a frame.
 pub(crate) enum Emptied {
     /// It is empty.
@@ -173,17 +183,14 @@ impl<'p> Eviction<'p> {
     /// Evicts what a tenant has above its cap.
     pub(crate) fn shrink_to_cap(self, tenant: TenantId, how: Emptying) -> Result<()> {
         loop {
-            let mut rules = self.pool.claim_rules();
-            if how == Emptying::AtOnce {
-                rules.dirty = Dirty::Exchanged;
-            }
+            let rules = self.pool.claim_rules(how.dirty());
             let (victim, wishes) = {
                 let mut policy = self.pool.policy.lock();
                 self.pool.drain_logs(&mut policy);
                 (policy.shrink(tenant, &rules), policy.take_wishes())
             };
             let Some(victim) = victim else { return Ok(()) };
-            let has_left = self.leave(victim, tenant, how);
+            let has_left = self.release(victim, tenant, how);
             Wishes::of(self.pool).carry_out(wishes, how);
             // A page that cannot be written yet stays for now.
             if !has_left? {
@@ -193,7 +200,7 @@ impl<'p> Eviction<'p> {
     }
 
     /// Makes a page leave for which none comes in; its frame is free then. False if it stays for now.
-    pub(crate) fn leave(self, mut victim: Victim, tenant: TenantId, how: Emptying) -> Result<bool> {
+    pub(crate) fn release(self, mut victim: Victim, tenant: TenantId, how: Emptying) -> Result<bool> {
         if victim.spare.is_none() && self.is_dirty(&victim.latch) {
             let Emptying::Waiting(deadline) = how else {
                 self.put_back(victim, tenant);

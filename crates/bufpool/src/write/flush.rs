@@ -8,7 +8,7 @@
 //! While it has transfers it waits only for these, and it holds only copies and a ring: before the log is
 //! advanced, which takes as long as the engine likes, all transfers have ended, and the ring is there for
 //! others. Where the reserve has no free frame, it waits for one at most
-//! [`RESERVE_WAIT`](crate::write::victims::RESERVE_WAIT); the remaining pages are written from their own
+//! [`RESERVE_WAIT`]; the remaining pages are written from their own
 //! frames.
 
 use std::iter::Peekable;

@@ -11,7 +11,6 @@ use crate::files::shared::FileShared;
 use crate::files::word::OwnedWord;
 use crate::page::latch::{Latch, Patience};
 use crate::page::word::Want;
-use crate::policy::claims::Dirty;
 use crate::policy::programs::Wished;
 use crate::state::shared::PoolShared;
 use crate::write::evict::{Emptying, Eviction};
@@ -79,14 +78,11 @@ impl<'p> Wishes<'p> {
     }
 
     fn release(self, tenant: TenantId, frame: FrameId, page: PageId, how: Emptying) {
-        let mut rules = self.pool.claim_rules();
-        if how == Emptying::AtOnce {
-            rules.dirty = Dirty::Exchanged;
-        }
+        let rules = self.pool.claim_rules(how.dirty());
         let victim = self.pool.policy.lock().release_page(tenant, frame, page, &rules);
         let Some(victim) = victim else { return };
         // A failure is the affair of the page's file, where it is counted; the page stays.
-        if Eviction::of(self.pool).leave(victim, tenant, how).unwrap_or(false) {
+        if Eviction::of(self.pool).release(victim, tenant, how).unwrap_or(false) {
             self.pool.frame_may_be_free();
         }
     }

@@ -465,7 +465,7 @@ impl Code {
     }
 }
 
-/// Whether `text` may be the name of something: [`A-Za-z_`][`A-Za-z0-9_`]*.
+/// Whether `text` may be the name of something: `[A-Za-z_][A-Za-z0-9_]*`.
 pub(super) fn is_name(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
         && text.chars().all(|next| next.is_ascii_alphanumeric() || next == '_')
