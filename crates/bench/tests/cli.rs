@@ -430,6 +430,8 @@ fn options_without_effect_are_refused_or_told() {
         );
         assert_eq!(sim("auto", &option), (true, String::new()));
     }
+    let (succeeded, message) = sim("auto", &["--program-fuel", "0"]);
+    assert!(!succeeded && message.contains("--program-fuel"), "{message}");
     let machine = ["--machine", "disks=1,sequential_ms=5,random_ms=22"];
     for option in [
         ["--plot", "t.svg"],

@@ -425,6 +425,9 @@ fn frames_of_a_poisoned_file_come_back_however_its_pages_go() {
 #[test]
 fn a_reopening_that_fails_gives_frames_back_too() {
     let streaming = Streaming::stuck(1);
+    let report = streaming.pool.report();
+    let borrowed = format!(" and {} borrowed frames, dirty", report.stats().borrowed_frames);
+    assert!(report.to_string().contains(&borrowed), "{report}");
     let contents = streaming.device.contents("data").unwrap();
     streaming.device.put("data", &contents[..100]);
     assert_eq!(kind(streaming.file.reopen()), ErrorKind::FileLength);

@@ -91,7 +91,7 @@ pub struct SimArgs {
     pub scratch: Option<PathBuf>,
     /// Steps that an event of a program may take [default: 4096, and for replace 16 for each frame of the
     /// tenant if that is more]
-    #[arg(long, value_name = "STEPS")]
+    #[arg(long, value_name = "STEPS", value_parser = clap::value_parser!(u32).range(1..))]
     pub program_fuel: Option<u32>,
     /// Memory for the accesses of a trace; a longer one is read from its file for each run
     #[arg(long, value_name = "BYTES", default_value_t = LoadOptions::default().budget_bytes)]

@@ -100,10 +100,14 @@ impl Seen<'_> {
 impl Report {
     fn fmt_pool(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stats = &self.stats;
+        let borrowed = match stats.borrowed_frames {
+            0 => String::new(),
+            frames => format!(" and {frames} borrowed frames"),
+        };
         let mib = |pages: u64| (pages * stats.page_bytes as u64) as f64 / f64::from(1 << 20);
         writeln!(
             f,
-            "frames {} of {} bytes ({:.1} MiB), reserve {}, dirty {}, page tables {} bytes, metadata {} bytes",
+            "frames {} of {} bytes ({:.1} MiB), reserve {}{borrowed}, dirty {}, page tables {} bytes, metadata {} bytes",
             stats.frames,
             stats.page_bytes,
             mib(u64::from(stats.frames)),
