@@ -32,7 +32,8 @@
 //! * *a function of the engine's that fetches*: `#[track_caller]` on it, and on what calls it, up to the line
 //!   that says something;
 //! * *trait objects, closures and other languages*, through which that attribute does not go:
-//!   `tenant.at(site!("name"))`, in C `BUFPOOL_SITE("name")`;
+//!   `tenant.at(site!("name"))`, in C `BUFPOOL_SITE("name")`; for disclosed reads
+//!   [`At::hint`](crate::At::hint);
 //! * *an interpreter or a file interface*, which has one line for all queries: a [`Context`](crate::Context)
 //!   for each statement, plan node or cursor, by [`Tenant::in_context`], or by a [`Scope`](crate::Scope)
 //!   around the call;
