@@ -17,20 +17,9 @@ use bufpool::stats::{Incident, ProgramStats};
 use bufpool::{ErrorKind, File, FileOptions, IoOperation, Pool, PoolOptions, Program, Tenant};
 use bufpool_policies::program::{ProgramManager, ProgramOptions, instruction_set};
 use bufpool_policies::{Admission, Claims, Directory, DirectoryOptions, SplitMix64};
-use common::{PAGE_BYTES, deterministic, directory, kind, new_file, on_each_backend, small, stamp, version};
-
-const MRU: &str = "policy mru {
-  queue all
-  event initial     { ret }
-  event fault(p)    { enqt all, p ; ret }
-  event access(p)   { enqt all, p ; ret }
-  event replace(c)  { peekt v, all
-                L:    isnil t, v ; jnz t, none
-                      pinned t, v ; jz t, take
-                      prev v, v ; jmp L
-                take: ret v
-                none: ret c }
-}";
+use common::{
+    MRU, PAGE_BYTES, deterministic, directory, kind, new_file, on_each_backend, small, stamp, version,
+};
 
 /// Gives up the newest page while `newest` is 1, otherwise the pool's candidate; knows nothing of hits.
 const SWITCH: &str = "policy switch {

@@ -386,13 +386,7 @@ fn a_closed_tenants_program_ends_in_the_trace() {
     let order = Order::default();
     let pool = deterministic().recorder(Box::new(order.clone())).open().unwrap();
     let file = new_file(&pool, directory.path(), "data", 64);
-    let text = "policy mru { queue all
-        event initial { ret }
-        event fault(p) { enqt all, p ; ret }
-        event access(p) { enqt all, p ; ret }
-        event replace(c) { peekt v, all ; isnil t, v ; jnz t, none ; ret v
-            none: ret c } }";
-    let program = bufpool::Program::parse(text).unwrap();
+    let program = bufpool::Program::parse(common::MRU).unwrap();
     let a = pool.tenant("a").program(&program).open().unwrap();
     a.close().unwrap();
     let b = pool.tenant("b").manager(None).open().unwrap();

@@ -479,11 +479,7 @@ fn floors_caps_and_sums_hold_under_all_allocations() {
                     .open()
                     .unwrap();
                 let file = new_file(&pool, directory.path(), "data", 100);
-                let text = "policy mru { queue all event initial { ret } event fault(p) { enqt all, p ; ret }
-                event access(p) { enqt all, p ; ret }
-                event replace(c) { peekt v, all ; isnil t, v ; jnz t, none ; ret v
-                none: ret c } }";
-                let program = bufpool::Program::parse(text).unwrap();
+                let program = bufpool::Program::parse(common::MRU).unwrap();
                 let tenants = [
                     pool.default_tenant(),
                     pool.tenant("floor").floor_frames(6).open().unwrap(),

@@ -273,7 +273,7 @@ pub(crate) fn refused(
     own_limit: bool,
     operation: &'static str,
 ) -> Refused {
-    let error = page.file().shared.latch_error(page.number(), refusal, pool.latch_wait, operation);
+    let error = pool.latch_error(&page.file().shared, page.number(), refusal, operation);
     match error.kind() {
         ErrorKind::LatchTimeout if own_limit => Refused::Busy,
         _ => Refused::Failed(error),

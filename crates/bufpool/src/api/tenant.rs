@@ -400,6 +400,15 @@ fn accessed<'g>(page: impl AnyPage<'g>, origin: Origin) -> (Page<'g>, Origin) {
     (page.page(), origin.in_class(page.number_of_class()))
 }
 
+/// The pages of a list, as [`Hints`] keeps them where it is not told of their type.
+fn boxed<I>(pages: I) -> Box<dyn Iterator<Item = HintedPage> + Send>
+where
+    I: IntoIterator<Item = HintedPage>,
+    I::IntoIter: Send + 'static,
+{
+    Box::new(pages.into_iter())
+}
+
 /// Turns a wait that was too long into `None`, for the `try_` and `_timeout` forms.
 fn or_none<G>(granted: Granted<G>) -> Result<Option<G>> {
     match granted {
@@ -458,8 +467,7 @@ impl Tenant {
         I: IntoIterator<Item = HintedPage>,
         I::IntoIter: Send + 'static,
     {
-        let pages: Box<dyn Iterator<Item = HintedPage> + Send> = Box::new(pages.into_iter());
-        Access::of(self).open_hints(pages, Origin::caller().site(), None)
+        self.hint_with(boxed(pages))
     }
 
     /// Checks that the file is one of the tenant's pool. A [`HintedPage`] does not say which pool it is of,
@@ -775,8 +783,7 @@ impl<'t> At<'t> {
         I: IntoIterator<Item = HintedPage>,
         I::IntoIter: Send + 'static,
     {
-        let pages: Box<dyn Iterator<Item = HintedPage> + Send> = Box::new(pages.into_iter());
-        self.hint_with(pages)
+        self.hint_with(boxed(pages))
     }
 
     /// As [`Tenant::hint_with`]; the reads of the list are made from here, wherever

@@ -22,7 +22,6 @@ use crate::io::options::{Direct, FileLock};
 use crate::io::{FileIdentity, IoError, NameError, Source, SourceRef};
 use crate::memory::arena::FrameMap;
 use crate::owner::Owner;
-use crate::page::latch::Refusal;
 use crate::page::table::PageTable;
 use crate::page::word::PageState;
 use crate::sharded::{SHARDS, stripe};
@@ -240,33 +239,6 @@ impl FileShared {
             "another thread was closing, reopening or resizing the file for longer than latch_wait_ms = {limit}"
         );
         self.error(ErrorKind::LatchTimeout, operation, message)
-    }
-
-    /// Why there is no latch on a page: its writer panicked while others waited, or what `refusal` says.
-    #[cold]
-    pub fn latch_error(
-        &self,
-        number: u64,
-        refusal: Refusal,
-        latch_wait: Duration,
-        operation: &'static str,
-    ) -> Error {
-        if let Err(error) = self.check_whole(number, operation) {
-            return error;
-        }
-        let (kind, message) = match refusal {
-            Refusal::Own => {
-                let message = "the calling thread holds a latch on this page itself, and would wait for it";
-                (ErrorKind::SelfDeadlock, message.to_owned())
-            }
-            Refusal::TimedOut => {
-                let limit = latch_wait.as_millis();
-                let message =
-                    format!("the page was latched by others for longer than latch_wait_ms = {limit}");
-                (ErrorKind::LatchTimeout, message)
-            }
-        };
-        self.error(kind, operation, message).at_page(number)
     }
 
     pub fn has_handles(&self) -> bool {

@@ -23,6 +23,7 @@ use crate::memory::arena::Arena;
 use crate::memory::frame::{FrameTable, WriteEnds};
 use crate::memory::reserve::{HookBuffers, Reserve};
 use crate::owner::Owner;
+use crate::page::latch::Refusal;
 use crate::page::table::PageTableBudget;
 use crate::policy::claims::{ClaimRules, Dirty};
 use crate::policy::mutex::PolicyMutex;
@@ -245,6 +246,33 @@ impl PoolShared {
             dirty,
             takes_optimistic: self.aside.has_room(),
         }
+    }
+
+    /// Why there is no latch on a page: its writer panicked while others waited, or what `refusal` says.
+    #[cold]
+    pub(crate) fn latch_error(
+        &self,
+        file: &FileShared,
+        number: u64,
+        refusal: Refusal,
+        operation: &'static str,
+    ) -> Error {
+        if let Err(error) = file.check_whole(number, operation) {
+            return error;
+        }
+        let (kind, message) = match refusal {
+            Refusal::Own => {
+                let message = "the calling thread holds a latch on this page itself, and would wait for it";
+                (ErrorKind::SelfDeadlock, message.to_owned())
+            }
+            Refusal::TimedOut => {
+                let limit = self.latch_wait.as_millis();
+                let message =
+                    format!("the page was latched by others for longer than latch_wait_ms = {limit}");
+                (ErrorKind::LatchTimeout, message)
+            }
+        };
+        file.error(kind, operation, message).at_page(number)
     }
 
     /// Whether a floor of `before` may become `floor_frames`.

@@ -206,7 +206,7 @@ impl<'p> Checkpoint<'p> {
                     }
                 }
                 Prepared::Refused(refusal) => {
-                    return Err(file.latch_error(number, refusal, self.pool.latch_wait, operation));
+                    return Err(self.pool.latch_error(file, number, refusal, operation));
                 }
             }
         }

@@ -192,7 +192,7 @@ impl<'p> Drain<'p> {
                 Ok(None) => continue,
                 Err(Refusal::TimedOut) => return Err(Obstacle::Page(word)),
                 Err(Refusal::Own) => {
-                    let error = file.latch_error(number, Refusal::Own, self.pool.latch_wait, operation);
+                    let error = self.pool.latch_error(file, number, Refusal::Own, operation);
                     return Err(Obstacle::Final(error));
                 }
             };
@@ -229,8 +229,7 @@ impl<'p> Drain<'p> {
                 error.at_page(word.number())
             }
             Obstacle::Page(word) => {
-                let latch_wait = self.pool.latch_wait;
-                word.file().latch_error(word.number(), Refusal::TimedOut, latch_wait, operation)
+                self.pool.latch_error(word.file(), word.number(), Refusal::TimedOut, operation)
             }
             Obstacle::Operation(file) => file.busy_error(operation, self.pool.latch_wait),
         }

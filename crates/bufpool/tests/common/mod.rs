@@ -18,6 +18,20 @@ use tempfile::TempDir;
 
 pub const PAGE_BYTES: usize = 4096;
 
+/// The text of a program that gives up the page used last.
+pub const MRU: &str = "policy mru {
+  queue all
+  event initial     { ret }
+  event fault(p)    { enqt all, p ; ret }
+  event access(p)   { enqt all, p ; ret }
+  event replace(c)  { peekt v, all
+                L:    isnil t, v ; jnz t, none
+                      pinned t, v ; jz t, take
+                      prev v, v ; jmp L
+                take: ret v
+                none: ret c }
+}";
+
 /// A place for files on a real file system, so that direct I/O is tried.
 pub fn directory() -> TempDir {
     // Cargo sets the variable for tests, and not for fuzz targets, which use no real files.
