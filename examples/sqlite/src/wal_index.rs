@@ -114,7 +114,8 @@ impl WalIndex {
     /// Has SQLite make the index anew from the log, as after a crash. Nobody has a lock.
     pub fn invalidate(&mut self) {
         for word in self.regions.iter().take(1).flat_map(|region| &region[..HEADER_WORDS]) {
-            // Relaxed: whoever takes a lock after this sees it by the mutex around the index.
+            // Relaxed: a connection that takes a lock after this sees it by the mutex around the index. One
+            // that has read the header before compares it again once it has its lock.
             word.store(0, Ordering::Relaxed);
         }
     }

@@ -127,7 +127,7 @@ pub struct TenantStats {
     pub closed: bool,
     /// Its floor, in frames.
     pub floor_frames: u32,
-    /// Its cap, in frames.
+    /// Its cap, in frames; that of a new tenant once it is closed and owns no frames.
     pub cap_frames: u32,
     /// What manages it: `none`, `directives`, `program`, `custom`, or the name of a
     /// [`ManagerKind`](crate::ManagerKind).
