@@ -5,7 +5,6 @@
 //! pool's policy lock. The pool carries the plans out once it has let go of the lock, as far as its limits
 //! and its clean frames go, and reports what became of them.
 
-mod head;
 mod read_ahead;
 
 pub use read_ahead::ReadAhead;

@@ -1,6 +1,6 @@
 //! A position in a stream of accesses: which of them belong to it, and how far its window goes ahead.
 
-use super::{Seen, Stretch};
+use crate::planner::{Seen, Stretch};
 
 /// The first window, in pages.
 pub(super) const WINDOW_FIRST: u64 = 4;
