@@ -13,6 +13,7 @@
 
 mod account;
 pub mod aggressive;
+mod blocks;
 pub mod cost_benefit;
 pub mod costs;
 mod counts;

@@ -120,11 +120,10 @@ pub(super) struct OpenList {
     pub in_flight_max: u32,
     /// Pages of a transfer, a moving mean.
     pub run_pages: f64,
-    /// The reader says itself where it is; see
-    /// [`AccountHints::consumed_to`](super::AccountHints::consumed_to).
-    pub is_led: bool,
-    /// Pages that the reader has reached and whose accesses are told next.
-    pub awaited: Vec<PageId>,
+    /// Where the reader says itself where it is (see
+    /// [`AccountHints::consumed_to`](super::AccountHints::consumed_to)): the pages that it has reached and
+    /// whose accesses are told next. `None` as long as accesses are matched with the list.
+    pub led: Option<Vec<PageId>>,
     /// The directory's time at the last access; and `pace`, the mean of that from one access to the next.
     pub last_access: Option<u64>,
     pub pace: f64,
@@ -168,8 +167,7 @@ impl OpenList {
             in_flight: Vec::new(),
             in_flight_max: in_flight.max(1),
             run_pages: 1.0,
-            is_led: false,
-            awaited: Vec::new(),
+            led: None,
             last_access: None,
             pace: 1.0,
             passed: 0,
