@@ -12,6 +12,7 @@ use super::compare::miniatures::Miniatures;
 use super::learn::departed::{DepartedPages, LastUse};
 use super::learn::intervals::Classes;
 use super::learn::samples::{Rates, SampledAccess};
+use super::learn::stream::StreamId;
 use super::learn::streams::Streams;
 use super::rank::held::{Frame, Held, UNSAMPLED};
 
@@ -102,6 +103,12 @@ impl Machine {
         self.miniatures.pages.samples.rates
     }
 
+    /// Whether the shadows choose which page goes, as they do while every page is sampled. Otherwise the
+    /// leader does, by the orders of use.
+    fn shadows_choose(&self) -> bool {
+        self.rates().are_complete()
+    }
+
     /// The expert with the largest share of the cache.
     fn leader(&self) -> Expert {
         self.miniatures.shares.largest()
@@ -118,11 +125,10 @@ impl Machine {
 
     /// The sampled page in `frame` is used. `stream` is the one that had used it last.
     #[inline(never)]
-    fn learn_of(&mut self, frame: u32, stream: u16, access: SampledAccess) {
-        let rates = self.rates();
-        let is_by_value = self.leader() == Expert::Value && !rates.are_complete();
+    fn learn_of(&mut self, frame: u32, stream: StreamId, access: SampledAccess) {
+        let is_by_value = self.leader() == Expert::Value && !self.shadows_choose();
         if is_by_value && !access.is_first() && !self.miniatures.pages.is_held(access.slot, Expert::Lru) {
-            self.streams.gained(stream, rates.sampling);
+            self.streams.gained(stream, self.rates().sampling);
         }
         let sample = self.learn(&access);
         if sample != access.slot {
@@ -161,7 +167,7 @@ impl Machine {
 
     /// The kind of a page that `stream` uses, or `creates`, and that comes in now. `departed` was its last
     /// use, if it left before and is not created.
-    fn kind_of(&self, stream: u16, departed: Option<LastUse>, creates: bool, now: u32) -> u8 {
+    fn kind_of(&self, stream: StreamId, departed: Option<LastUse>, creates: bool, now: u32) -> u8 {
         match departed {
             Some(before) => self.streams.kind(stream, now.wrapping_sub(before.time), before.kind),
             None => self.streams.kind_of_unknown(stream, creates),
@@ -195,7 +201,7 @@ impl Machine {
     }
 
     /// Learns from the load of a page of the sample into `frame`. Returns its sample.
-    fn learn_of_new(&mut self, block: &Block, frame: u32, stream: u16, kind: u8) -> u32 {
+    fn learn_of_new(&mut self, block: &Block, frame: u32, stream: StreamId, kind: u8) -> u32 {
         let mut slot = self.miniatures.pages.samples.find(block.page);
         if !self.miniatures.pages.samples.is_counted_ahead(slot) {
             let Block { page, created: creates, .. } = *block;
@@ -306,10 +312,9 @@ impl Manager for Machine {
         self.streams[stream].hits += 1;
         let Some(&Frame { used: before, sample, .. }) = self.held.get(frame) else { return };
         // A sample ignores repeated uses, and classes learn from samples: so a page is valued by the same
-        // kind as it is learned in. While every page is sampled, the shadows choose, and this does not
-        // matter.
+        // kind as it is learned in. Where the shadows choose, this does not matter.
         let is_repeated = before.twice && now.wrapping_sub(before.time) < self.repeat_time;
-        if is_repeated && !access.creates && !self.rates().are_complete() {
+        if is_repeated && !access.creates && !self.shadows_choose() {
             return;
         }
         if before.stream != stream {
@@ -345,8 +350,7 @@ impl Manager for Machine {
         let number = self.numbers.find(candidate.0).filter(|_| !self.own().is_empty());
         let Some(number) = number else { return candidate };
         self.decide_first();
-        let is_complete = self.rates().are_complete();
-        if let Some(access) = missing.filter(|_| is_complete) {
+        if let Some(access) = missing.filter(|_| self.shadows_choose()) {
             self.learn_ahead(access);
         }
         self.divide();
@@ -354,7 +358,7 @@ impl Manager for Machine {
         let busy = &mut |number| busy(FrameId(self.numbers.frame(number)));
         let choice = match leader {
             // A page that the shadow of its part's expert does not hold.
-            _ if is_complete => self.miniatures.leftover(busy).unwrap_or(number),
+            _ if self.shadows_choose() => self.miniatures.leftover(busy).unwrap_or(number),
             Expert::Lru => number,
             Expert::Arc => self.held.least_by_arc(number, self.miniatures.arc.once_share(capacity), busy),
             Expert::Value => self.held.least_by_value(number, self.now, &self.streams.classes, busy),
@@ -395,11 +399,10 @@ impl Manager for Machine {
     fn placeholder_used(&mut self, missing: &Access, _placeholder: FrameId) {
         if let Some(departed) = self.departed.find(missing.page).filter(|_| !missing.creates) {
             // A page that was last used before values led may have gone by another expert's choice, which is
-            // not the stream's mistake. While every page is sampled it counts all the same: otherwise a
-            // stream for which LRU is best would follow values again and again, whenever they are barely
-            // ahead.
+            // not the stream's mistake. Where the shadows choose it counts all the same: otherwise a stream
+            // for which LRU is best would follow values again and again, whenever they are barely ahead.
             let is_by_value = self.miniatures.shares.leads_since(Expert::Value, departed.time, self.now);
-            self.streams.mistaken(departed.stream, is_by_value || self.rates().are_complete());
+            self.streams.mistaken(departed.stream, is_by_value || self.shadows_choose());
         }
     }
 
@@ -446,7 +449,7 @@ impl Manager for Machine {
         self.held.check_invariants(self.now);
         let owned = || self.held.own().iter().filter_map(|frame| self.held.get(*frame));
         let mut used = vec![0; self.streams.iter().count()];
-        owned().for_each(|frame| used[usize::from(frame.used.stream)] += 1);
+        owned().for_each(|frame| used[frame.used.stream.index()] += 1);
         assert!(self.streams.iter().map(|stream| stream.frames).eq(used), "frames of streams");
         let frames = self.held.own().iter().max().map_or(0, |frame| frame + 1);
         let sample_in = |frame: u32| self.held.get(frame).filter(|f| f.is_owned()).map(|frame| frame.sample);

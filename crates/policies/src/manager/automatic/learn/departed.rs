@@ -5,6 +5,7 @@
 //! used longest ago makes room. A page is recognised by 15 bits of its hash besides its line: where a line is
 //! full, a page that never left is taken for one of its eight once in 4,096.
 
+use super::stream::StreamId;
 use crate::ids::PageId;
 use crate::random::mix64;
 
@@ -21,7 +22,7 @@ pub(crate) struct LastUse {
     /// When it was.
     pub time: u32,
     /// Whose it was.
-    pub stream: u16,
+    pub stream: StreamId,
     /// The kind of the page since then.
     pub kind: u8,
     /// Whether the page had been used before since it came, or came back while ARC remembered it.
@@ -78,14 +79,19 @@ impl Line {
     #[inline]
     fn page(&self, way: usize) -> LastUse {
         let rest = self.rest[way];
-        LastUse { time: self.last[way], stream: rest >> 4, kind: (rest >> 1) as u8 & 7, twice: rest & 1 == 1 }
+        LastUse {
+            time: self.last[way],
+            stream: StreamId(rest >> 4),
+            kind: (rest >> 1) as u8 & 7,
+            twice: rest & 1 == 1,
+        }
     }
 
     #[inline]
     fn put(&mut self, way: usize, mark: u16, page: LastUse) {
         self.set_mark(way, mark);
         self.last[way] = page.time;
-        self.rest[way] = page.stream << 4 | u16::from(page.kind) << 1 | u16::from(page.twice);
+        self.rest[way] = page.stream.0 << 4 | u16::from(page.kind) << 1 | u16::from(page.twice);
     }
 }
 
@@ -173,7 +179,12 @@ mod tests {
     use super::*;
 
     fn departed(last: u32) -> LastUse {
-        LastUse { time: last, stream: (last % 4096) as u16, kind: (last % 5) as u8, twice: last % 2 == 1 }
+        LastUse {
+            time: last,
+            stream: StreamId((last % 4096) as u16),
+            kind: (last % 5) as u8,
+            twice: last % 2 == 1,
+        }
     }
 
     /// Against a list of marks, among them such that differ in one bit.

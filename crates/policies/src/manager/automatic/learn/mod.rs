@@ -1,12 +1,16 @@
 //! What accesses tell: who uses what again, and when.
 //!
 //! Accesses are told apart by stream ([`streams`]). On a sample of the pages ([`samples`]) the intervals
-//! until the next use are learned, per class of accesses ([`intervals`]); whether a stream goes round is seen
-//! from the order in which it uses pages again ([`turns`]). What left the cache lately is remembered for all
-//! pages ([`departed`]).
+//! until the next use are learned, per class of accesses ([`intervals`]). Whether a stream goes round is seen
+//! from the order in which it uses pages again ([`turns`]), and its pages are valued by that ([`round`]). A
+//! stream whose advice keeps being wrong has no say ([`verdict`]). What left the cache lately is remembered
+//! for all pages ([`departed`]).
 
 pub(crate) mod departed;
 pub(crate) mod intervals;
+mod round;
 pub(crate) mod samples;
+pub(crate) mod stream;
 pub(crate) mod streams;
 mod turns;
+mod verdict;

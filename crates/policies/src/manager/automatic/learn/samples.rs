@@ -5,6 +5,7 @@
 //! finds it at no cost. LRU's shadow says which sample is forgotten for another.
 
 use super::intervals::{ClassId, Classes, NONE};
+use super::stream::StreamId;
 use super::streams::Streams;
 use crate::ids::PageId;
 use crate::list::{NIL, push};
@@ -81,7 +82,7 @@ pub(crate) struct Sample<S> {
     pub shadowed: S,
     /// The class in which it waits; [`NONE`] if its intervals are not learned.
     pub class: ClassId,
-    pub stream: u16,
+    pub stream: StreamId,
     /// The bucket it is counted as waiting in.
     pub bucket: u8,
     /// Whether the access that the page is about to be loaded for has been counted already.
@@ -150,7 +151,7 @@ impl<S> Sample<S> {
 #[derive(Clone, Copy)]
 pub(crate) struct SampledAccess {
     pub page: PageId,
-    pub stream: u16,
+    pub stream: StreamId,
     pub kind: u8,
     pub now: u32,
     /// The page's sample, or [`NIL`] if it is not remembered.
@@ -254,7 +255,7 @@ impl<S: Copy + Default> Samples<S> {
             frame: NIL,
             shadowed: S::default(),
             class: NONE,
-            stream: 0,
+            stream: StreamId(0),
             bucket: 0,
             ahead: false,
         };

@@ -157,10 +157,10 @@ fn a_stream_answers_for_choices_by_value_alone() {
         let at = run(&mut pool, 0);
         changes.iter().for_each(|expert| pool.follow(*expert));
         let count = |pool: &Pool| {
-            let sum = |count: fn(&learn::streams::Stream) -> u32| {
+            let sum = |count: fn(&learn::stream::Stream) -> u32| {
                 pool.manager.streams.iter().map(count).sum::<u32>()
             };
-            (sum(|stream| stream.mistakes), sum(|stream| u32::from(stream.wrong)))
+            (sum(|stream| stream.mistakes), sum(|stream| u32::from(stream.verdict.wrong)))
         };
         let before = count(&pool);
         for page in (0..150).chain(1000..1000 + at) {
