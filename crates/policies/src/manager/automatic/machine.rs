@@ -258,7 +258,7 @@ impl Machine {
         let value = |frame: FrameId| {
             let LastUse { time, stream, kind, .. } = last_use(frame)?;
             let values = self.streams.classes.values(self.streams.class(stream, kind));
-            Some(self.streams.classes.value(values, self.now.wrapping_sub(time)))
+            Some(self.streams.classes.ages.value(values, self.now.wrapping_sub(time)))
         };
         let Some(mut least) = value(candidate) else { return candidate };
         let mut choice = candidate;

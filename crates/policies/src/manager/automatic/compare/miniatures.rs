@@ -165,7 +165,7 @@ impl Miniatures {
         for _ in 0..count.min(self.pages.samples.len() as u32) {
             let (slot, sample) = self.pages.samples.next_in_turn();
             let age = now.wrapping_sub(sample.last);
-            let bucket = classes.bucket(age);
+            let bucket = classes.ages.bucket(age);
             if sample.shadowed.held.has(Expert::Value) {
                 self.by_value.consider(slot, age, bucket, classes);
             }

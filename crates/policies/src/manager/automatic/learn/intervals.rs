@@ -13,13 +13,8 @@
 //! to be [worth more](Tuning::created_worth) until they are used, because what is written is written to be
 //! read.
 //!
-//! A page is worth what it can earn per time that it occupies a frame: over all ages at which one could give
-//! it up, the best ratio of expected hits to expected time from its present age on. Older is thereby worse
-//! under a falling hazard, which is LRU's order, and better in a loop, which is MRU's. Related: Gittins,
-//! "Bandit Processes and Dynamic Allocation Indices", J. Royal Statistical Society B 41 (1979); Beckmann,
-//! Chen, Cidon, "LHD: Improving Cache Hit Rate by Maximizing Hit Density", NSDI '18, whose classes have
-//! neither a site nor a stopping age.
-
+use super::ages::{Ages, BUCKETS, Values};
+use super::counts::Counts;
 use crate::manager::automatic::tuning::Tuning;
 
 /// A class: an index into [`Classes`].
@@ -54,89 +49,9 @@ const KIND_BOUNDS: [f32; LONGEST as usize - 1] = [1.0, 8.0, 32.0];
 /// How many times as much the prior of a tenant's class weighs as that of a stream's class.
 const TENANT_PRIOR: f32 = 4.0;
 
-/// Ages told apart: four buckets an octave over ten octaves.
-const BUCKETS: usize = 40;
-/// Buckets an octave, as a power of two.
-const PER_OCTAVE_BITS: u32 = 2;
-/// The unit of age is this part of a turnover, the time in which all frames are replaced. The first octave of
-/// buckets ends at one unit, and the oldest bucket begins at 28 turnovers, beyond what samples reach.
-const UNITS_PER_TURNOVER: f32 = 32.0;
 /// The hazard of a bucket before anything is known. Any constant gives LRU's order, since buckets widen with
 /// age.
 const PRIOR_HAZARD: f32 = 0.05;
-/// A class's values are worked out anew when this share of its evidence is new, and more than `NEW_PAGES_MIN`
-/// pages.
-const NEW_SHARE: f32 = 1.0 / 8.0;
-const NEW_PAGES_MIN: f32 = 4.0;
-
-/// Counts of one class by age.
-struct Counts {
-    /// Pages used again; ageing.
-    reused: [f32; BUCKETS],
-    /// Pages used again or forgotten; ageing.
-    ended: [f32; BUCKETS],
-    /// Pages still waiting, by their age when last looked at.
-    waiting: [u32; BUCKETS],
-    /// The tenant's class of the same kind; [`NONE`] for those themselves.
-    parent: ClassId,
-    /// Whether a stream, or the tenant, holds the class. Otherwise it ends with its last waiting page.
-    held: bool,
-    /// The sum of `ended`, and the part of it that was not young.
-    ended_pages: f32,
-    ended_old_pages: f32,
-    /// Evidence since the values were worked out.
-    new_pages: f32,
-}
-
-impl Counts {
-    const fn new(parent: ClassId) -> Self {
-        Self {
-            reused: [0.0; BUCKETS],
-            ended: [0.0; BUCKETS],
-            waiting: [0; BUCKETS],
-            parent,
-            held: true,
-            ended_pages: 0.0,
-            ended_old_pages: 0.0,
-            new_pages: 0.0,
-        }
-    }
-
-    /// Pages still waiting.
-    fn waiting_pages(&self) -> u32 {
-        self.waiting.iter().sum()
-    }
-
-    #[inline]
-    fn is_stale(&self) -> bool {
-        self.new_pages > NEW_PAGES_MIN && self.new_pages > NEW_SHARE * self.ended_pages
-    }
-
-    /// Marks all evidence as worked in. Halves it if more than `memory_pages` ended pages were not young.
-    fn forget(&mut self, memory_pages: f32) {
-        self.new_pages = 0.0;
-        if self.ended_old_pages > memory_pages {
-            self.reused.iter_mut().chain(&mut self.ended).for_each(|count| *count *= 0.5);
-            self.ended_pages *= 0.5;
-            self.ended_old_pages *= 0.5;
-        }
-    }
-
-    /// The hazard of each bucket, shrunk towards `prior` by a number of pages.
-    fn hazard(&self, prior: &[f32; BUCKETS], prior_pages: f32) -> [f32; BUCKETS] {
-        let mut hazard = [0.0; BUCKETS];
-        let mut reached = 0.0;
-        for bucket in (0..BUCKETS).rev() {
-            let waiting = self.waiting[bucket] as f32;
-            let at_risk = reached + self.ended[bucket] + 0.5 * waiting;
-            reached += self.ended[bucket] + waiting;
-            let reused = self.reused[bucket] + prior_pages * prior[bucket];
-            hazard[bucket] = (reused / (at_risk + prior_pages)).min(0.9999);
-        }
-        hazard
-    }
-}
-
 /// What is known of the pages of some classes; ageing.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct ClassEvidence {
@@ -155,9 +70,6 @@ impl ClassEvidence {
     }
 }
 
-/// What a page is worth at the start of each bucket.
-pub(crate) type Values = [f32; BUCKETS + 1];
-
 /// All classes of a tenant. About 670 bytes a class, at most as many as it is made for.
 pub(crate) struct Classes {
     counts: Vec<Counts>,
@@ -169,11 +81,7 @@ pub(crate) struct Classes {
     hazards: [[f32; BUCKETS]; KINDS],
     classes_max: usize,
     free: Vec<ClassId>,
-    units_per_time: f32,
-    /// The age at which each bucket begins.
-    begins: Values,
-    /// One over the width of each bucket.
-    inverse_widths: Values,
+    pub ages: Ages,
     /// The ages at which kinds begin.
     kind_ages: [u32; LONGEST as usize - 1],
     /// Ages below this bucket are young: they do not tell which page to replace.
@@ -193,13 +101,11 @@ impl Classes {
     /// how many pages, not used again while young, a class remembers. `classes_max` bounds the classes
     /// besides the tenant's.
     pub fn new(turnover_time: f32, memory_pages: f32, classes_max: usize, tuning: &Tuning) -> Self {
-        let units_per_time = UNITS_PER_TURNOVER / turnover_time;
-        let begins: Values = std::array::from_fn(|bucket| (bound(bucket) - 1.0) / units_per_time);
-        let width = |bucket: usize| begins[(bucket + 1).min(BUCKETS)] - begins[bucket];
+        let ages = Ages::new(turnover_time);
         let created_hazard = PRIOR_HAZARD * tuning.created_worth;
         let mut hazards = [[PRIOR_HAZARD; BUCKETS]; KINDS];
         hazards[usize::from(CREATED)] = [created_hazard; BUCKETS];
-        let of_kind = |class: usize| values(hazards.get(class).unwrap_or(&hazards[0]), &begins);
+        let of_kind = |class: usize| ages.values(hazards.get(class).unwrap_or(&hazards[0]));
         let mut classes = Self {
             counts: (0..BUILT_IN_CLASSES).map(|_| Counts::new(NONE)).collect(),
             values: (0..BUILT_IN_CLASSES).map(of_kind).collect(),
@@ -207,22 +113,18 @@ impl Classes {
             hazards,
             classes_max: classes_max + BUILT_IN_CLASSES,
             free: Vec::new(),
-            units_per_time,
-            begins,
-            inverse_widths: std::array::from_fn(|bucket| 1.0 / width(bucket).max(f32::MIN_POSITIVE)),
             kind_ages: KIND_BOUNDS.map(|soon| (soon * tuning.soon_turnovers * turnover_time) as u32),
-            young: 0,
+            young: ages.bucket((turnover_time / 8.0) as u32),
+            ages,
             memory_pages,
             prior_pages: tuning.prior_pages,
             created_hazard,
             in_turn_share: 1.0 - tuning.out_of_turn_share,
         };
-        classes.inverse_widths[BUCKETS] = 0.0;
         classes.valued_as[usize::from(STRAY)] = STRAYS;
         let strays = &mut classes.values[usize::from(STRAYS)];
         *strays = [0.0; BUCKETS + 1];
         strays[0] = tuning.stray_value / turnover_time;
-        classes.young = classes.bucket((turnover_time / 8.0) as u32);
         classes
     }
 
@@ -283,14 +185,6 @@ impl Classes {
         }
     }
 
-    /// The bucket of an age.
-    #[inline]
-    pub fn bucket(&self, age: u32) -> usize {
-        let units = age as f32 * self.units_per_time + 1.0;
-        let bucket = (units.to_bits() >> (23 - PER_OCTAVE_BITS)) - (127 << PER_OCTAVE_BITS);
-        (bucket as usize).min(BUCKETS - 1)
-    }
-
     /// A sampled page was used in `class`.
     pub fn begin(&mut self, class: ClassId) {
         self.count_with_parent(class, |counts| counts.waiting[0] += 1);
@@ -310,7 +204,7 @@ impl Classes {
     /// A sampled page of `class`, counted as waiting in bucket `counted`, was used again or forgotten at
     /// `age`. Returns whether the values of the class changed.
     pub fn end(&mut self, class: ClassId, counted: usize, age: u32, reused: bool) -> bool {
-        let bucket = self.bucket(age);
+        let bucket = self.ages.bucket(age);
         let (reused, old) = (f32::from(reused), f32::from(bucket >= self.young));
         self.count_with_parent(class, |counts| {
             counts.waiting[counted] -= 1;
@@ -333,14 +227,6 @@ impl Classes {
         &self.values[usize::from(self.valued_as[usize::from(class)])]
     }
 
-    /// What a page of `age` is worth if its class has these `values`: expected hits per time.
-    #[inline]
-    pub fn value(&self, values: &Values, age: u32) -> f32 {
-        let bucket = self.bucket(age);
-        let part = lesser((age as f32 - self.begins[bucket]) * self.inverse_widths[bucket], 1.0);
-        values[bucket] + (values[bucket + 1] - values[bucket]) * part
-    }
-
     /// What is known from all of `classes` together.
     pub fn evidence(&self, classes: impl Iterator<Item = ClassId>) -> ClassEvidence {
         let mut sum = ClassEvidence::default();
@@ -349,7 +235,7 @@ impl Classes {
             sum.pages += counts.ended_pages;
             for (bucket, reused) in counts.reused.iter().enumerate() {
                 sum.reused += reused;
-                sum.time += reused * 0.5 * (self.begins[bucket] + self.begins[bucket + 1]);
+                sum.time += reused * self.ages.middle(bucket);
             }
         }
         sum
@@ -360,7 +246,7 @@ impl Classes {
     /// the time until its turn, so the nearer its turn, the more. If its turn is over, it was left out, and
     /// nothing is known of it: it is worth what the prior says.
     pub fn values_in_turn(&self, classes: impl Iterator<Item = ClassId>, period: u32) -> Option<Values> {
-        let turn = self.bucket(period).min(BUCKETS - 2);
+        let turn = self.ages.bucket(period).min(BUCKETS - 2);
         let over = turn + 2;
         let (mut reused, mut ended) = (0.0, self.prior_pages);
         for class in classes {
@@ -369,11 +255,12 @@ impl Classes {
             ended += counts.ended_old_pages + counts.waiting[over..].iter().sum::<u32>() as f32;
         }
         let share = reused / ended;
-        let width = |bucket: usize| self.begins[bucket + 1] - self.begins[bucket];
         let value = |bucket: usize| match bucket {
             BUCKETS => 0.0,
-            _ if bucket < over => share / (period as f32 - self.begins[bucket]).max(width(turn)),
-            _ => PRIOR_HAZARD / width(bucket),
+            _ if bucket < over => {
+                share / (period as f32 - self.ages.begin(bucket)).max(self.ages.width(turn))
+            }
+            _ => PRIOR_HAZARD / self.ages.width(bucket),
         };
         (share >= self.in_turn_share).then(|| std::array::from_fn(value))
     }
@@ -395,7 +282,7 @@ impl Classes {
         let ClassEvidence { reused, time, .. } = self.evidence(std::iter::once(richest));
         let mean = time / reused.max(1.0);
         let values = &self.values[usize::from(richest)];
-        [mean / 8.0, mean * 0.75].map(|age| self.value(values, age as u32))
+        [mean / 8.0, mean * 0.75].map(|age| self.ages.value(values, age as u32))
     }
 
     /// Works out the values of `class`, and of the tenant's first, if enough is new; tells whether it did.
@@ -430,7 +317,7 @@ impl Classes {
         if parent == NONE {
             self.hazards[at] = hazard;
         }
-        self.values[at] = values(&hazard, &self.begins);
+        self.values[at] = self.ages.values(&hazard);
     }
 
     /// Applies `change` to the class and the tenant's class of its kind.
@@ -480,100 +367,15 @@ impl Classes {
     }
 }
 
-/// The lesser of two numbers that are not NaN, in one instruction.
-#[inline]
-fn lesser(one: f32, other: f32) -> f32 {
-    if other < one { other } else { one }
-}
-
-/// The lower bound of a bucket, in [units](UNITS_PER_TURNOVER), counted from 1.
-fn bound(bucket: usize) -> f32 {
-    f32::from_bits((bucket as u32 + (127 << PER_OCTAVE_BITS)) << (23 - PER_OCTAVE_BITS))
-}
-
-/// The value at the start of each bucket: the steepest slope, from there to any later point, of expected hits
-/// over expected time. One pass from the right over the upper hull of the points.
-fn values(hazard: &[f32; BUCKETS], begins: &Values) -> Values {
-    let (mut points, mut alive) = ([Point { time: 0.0, hits: 0.0 }; BUCKETS + 1], 1.0f32);
-    for bucket in 0..BUCKETS {
-        let (width, hazard) = (begins[bucket + 1] - begins[bucket], hazard[bucket]);
-        let Point { time, hits } = points[bucket];
-        let (time, hits) = (time + alive * width * (1.0 - 0.5 * hazard), hits + alive * hazard);
-        points[bucket + 1] = Point { time, hits };
-        alive *= 1.0 - hazard;
-    }
-    let mut value = [0.0; BUCKETS + 1];
-    let (mut hull, mut corners) = ([points[BUCKETS]; BUCKETS + 1], 1);
-    for bucket in (0..BUCKETS).rev() {
-        let from = points[bucket];
-        let mut steepest = from.slope(hull[corners - 1]);
-        while corners >= 2 {
-            let beyond = from.slope(hull[corners - 2]);
-            if steepest > beyond {
-                break;
-            }
-            steepest = beyond;
-            corners -= 1;
-        }
-        value[bucket] = steepest;
-        hull[corners] = from;
-        corners += 1;
-    }
-    value
-}
-
-/// What is expected of a page up to the start of a bucket.
-#[derive(Clone, Copy)]
-struct Point {
-    time: f32,
-    hits: f32,
-}
-
-impl Point {
-    /// Hits over time from here to a later point.
-    #[inline]
-    fn slope(self, to: Self) -> f32 {
-        let spent = to.time - self.time;
-        if spent > 0.0 { (to.hits - self.hits) / spent } else { 0.0 }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// The hull against the definition: the best ratio over all ages at which to give up.
-    #[test]
-    fn values_equal_the_best_stopping_age() {
-        let begins: Values = std::array::from_fn(|bucket| bound(bucket) - 1.0);
-        let mut random = crate::random::SplitMix64::new(1);
-        for _ in 0..200 {
-            let hazard: [f32; BUCKETS] =
-                std::array::from_fn(|_| (random.unit() * random.unit() * random.unit()) as f32);
-            let value = values(&hazard, &begins);
-            for (from, value) in value.iter().take(BUCKETS).enumerate() {
-                let (mut time, mut hits, mut alive, mut best) = (0.0f64, 0.0f64, 1.0f64, 0.0f64);
-                for bucket in from..BUCKETS {
-                    let hazard = f64::from(hazard[bucket]);
-                    let width = f64::from(begins[bucket + 1] - begins[bucket]);
-                    time += alive * width * (1.0 - 0.5 * hazard);
-                    hits += alive * hazard;
-                    alive *= 1.0 - hazard;
-                    best = best.max(hits / time);
-                }
-                // Sums in single precision lose what little is left alive at the end.
-                if best > 1e-3 {
-                    assert!((f64::from(*value) / best - 1.0).abs() < 0.05, "{value} {best}");
-                }
-            }
-        }
-    }
 
     #[test]
     fn without_evidence_older_is_worse() {
         let classes = Classes::new(800.0, 100.0, 10, &Tuning::default());
         let ages = [0, 100, 1000, 5000];
-        let values = ages.map(|age| classes.value(classes.values(0), age));
+        let values = ages.map(|age| classes.ages.value(classes.values(0), age));
         assert!(values.is_sorted_by(|a, b| a > b), "{values:?}");
     }
 
@@ -587,7 +389,7 @@ mod tests {
         }
         classes.refresh_cold(0);
         let ages = [0, 100, 400, 800, 1200];
-        let value = |age| classes.value(classes.values(0), age);
+        let value = |age| classes.ages.value(classes.values(0), age);
         assert!(ages.windows(2).all(|w| value(w[0]) < value(w[1])));
     }
 
@@ -602,7 +404,7 @@ mod tests {
         for (kind, rises) in
             [(ClassId::from(NEW), false), (ClassId::from(SOON), false), (2, true), (3, true), (4, false)]
         {
-            let value = |age| classes.value(classes.values(kind), age);
+            let value = |age| classes.ages.value(classes.values(kind), age);
             assert_eq!(value(1200) > value(100), rises, "kind {kind}");
         }
     }
@@ -616,7 +418,7 @@ mod tests {
         }
         [NEW, LONGEST, LONGEST - 1].into_iter().for_each(|kind| classes.refresh_cold(ClassId::from(kind)));
         for kind in [LONGEST, LONGEST - 1].map(ClassId::from) {
-            let value = |age| classes.value(classes.values(kind), age);
+            let value = |age| classes.ages.value(classes.values(kind), age);
             assert!(value(1200) > value(100), "kind {kind}");
         }
     }

@@ -71,7 +71,7 @@ impl Round {
 
     /// Values pages by the time until their turn, if nearly all come back then.
     fn enter(&mut self, own: impl Iterator<Item = ClassId>, classes: &mut Classes, period: u32) -> bool {
-        let bucket = classes.bucket(period) as u8;
+        let bucket = classes.ages.bucket(period) as u8;
         self.uses += 1;
         if self.bucket == bucket && self.uses < TURNS_VALUED {
             return false;

@@ -126,7 +126,7 @@ fn a_page_chosen_by_value_is_worth_little() {
         let value = |frame: u32| {
             let LastUse { time, stream, kind, .. } = manager.held.get(frame).expect("an owned frame").used;
             let values = manager.streams.classes.values(manager.streams.class(stream, kind));
-            manager.streams.classes.value(values, manager.now.wrapping_sub(time))
+            manager.streams.classes.ages.value(values, manager.now.wrapping_sub(time))
         };
         worse += (0..FRAMES).filter(|frame| value(*frame) < 0.9 * value(chosen)).count();
     }

@@ -212,7 +212,7 @@ impl PagesByClass {
     fn look_at_some(&mut self, class: usize, classes: &Classes, age: impl Fn(u32) -> u32) -> Least {
         let Pages { list, hand } = &self.by_class[class];
         let values = classes.values(class as ClassId);
-        let look = |of: u32| Least { value: classes.value(values, age(of)), of };
+        let look = |of: u32| Least { value: classes.ages.value(values, age(of)), of };
         let (before, after) = (self.links.prev(*hand), self.links.next(*hand));
         let mut valley = look(*hand);
         let mut oldest = valley;
@@ -246,7 +246,7 @@ impl PagesByClass {
         if values[bucket] >= least && values[bucket + 1] >= least {
             return;
         }
-        let value = classes.value(values, age);
+        let value = classes.ages.value(values, age);
         if value < least {
             self.by_class[class].hand = page;
             self.set_least(class, value);
@@ -344,14 +344,14 @@ mod tests {
             pages.push(page as u32, added[(random.below(9) / 3) as usize], &classes);
             let looked_at = random.below(120) as usize;
             if let Some(last) = last[looked_at] {
-                pages.consider(looked_at as u32, now - last, classes.bucket(now - last), &classes);
+                pages.consider(looked_at as u32, now - last, classes.ages.bucket(now - last), &classes);
             }
             if step % 2 == 0 {
                 let age = |page: u32| now - last[page as usize].expect("a listed page");
                 let class_of = pages.class_of.clone();
                 let value = |page: u32| {
                     let class = class_of[page as usize];
-                    classes.value(classes.values(class), age(page))
+                    classes.ages.value(classes.values(class), age(page))
                 };
                 let listed = (0..120u32).filter(|page| last[*page as usize].is_some());
                 let least = listed.map(value).fold(f32::INFINITY, f32::min);
@@ -371,7 +371,7 @@ mod tests {
     #[test]
     fn a_class_without_say_loses_value_with_age() {
         let (mut classes, [_, looping, _]) = learned();
-        let value = |classes: &Classes, age| classes.value(classes.values(looping), age);
+        let value = |classes: &Classes, age| classes.ages.value(classes.values(looping), age);
         assert!(value(&classes, 1200) > value(&classes, 100));
         classes.set_valued_as(looping, UNLEARNED);
         assert!(value(&classes, 1200) < value(&classes, 100));

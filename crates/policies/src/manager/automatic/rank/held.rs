@@ -174,7 +174,7 @@ impl Held {
         for _ in 0..DRAWN {
             let frame = drawn(&self.own, &mut self.random);
             let age = age(frame);
-            by_class.consider(frame, age, classes.bucket(age), classes);
+            by_class.consider(frame, age, classes.ages.bucket(age), classes);
         }
         let Some(least) = by_class.least(classes, age) else { return candidate };
         let mut may_go = |frame: u32| frame == candidate || !busy(frame);
