@@ -20,8 +20,6 @@ pub mod program_twins;
 pub mod record;
 pub mod scan;
 pub mod sim;
-mod sim_on_machine;
-mod sim_tier;
 pub mod tenants;
 pub mod tiers;
 pub mod tune;

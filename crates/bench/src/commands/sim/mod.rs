@@ -1,194 +1,26 @@
 //! `bufbench sim`: traces against policies and sizes.
 
+mod args;
+mod on_machine;
+mod tier;
+
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use anyhow::{Context, Result, bail, ensure};
 use bufpool_policies::program::Program;
-use bufpool_policies::{Allocation, ManagerKind, UnknownName};
-use clap::{Args, ValueEnum};
+use bufpool_policies::{Allocation, ManagerKind};
 use indicatif::ProgressBar;
 
-use super::sim_on_machine;
-use super::sim_tier::{LatencyFlag, TIER_COLUMNS, TierFlag, tier_cells};
 use crate::cli::Common;
 use crate::output::plot::{self, Curves, Series};
 use crate::output::progress;
 use crate::output::{Cell, Table, WholeFile, unwritable};
 use crate::parallel;
-use crate::simulate::machine::{MachineOptions, MachinePolicy};
 use crate::simulate::{self, By, Counts, NextUses, Outcome, Policy, Setup, SimError};
-use crate::trace::{Input, LoadOptions, Size, Trace};
-
-/// Arguments of `bufbench sim`.
-#[derive(Args, Debug)]
-pub struct SimArgs {
-    /// Trace files
-    #[arg(long = "trace", required = true, num_args = 1.., value_name = "PATH")]
-    pub traces: Vec<PathBuf>,
-    /// Policies, separated by commas, or program:FILE for a policy program as every tenant's manager under
-    /// LRU-SP, fifo2-sp+program:FILE under FIFO2-SP; on a machine some of lru, lru-sp, tip2, aggressive,
-    /// horizon
-    #[arg(long, required = true, value_delimiter = ',', value_name = "NAME")]
-    pub policy: Vec<Named>,
-    /// Cache sizes, separated by commas: frames, or shares of the distinct blocks such as 5%
-    #[arg(long, required = true, value_delimiter = ',', value_name = "SIZE")]
-    pub frames: Vec<Size>,
-    /// A lower cache, which misses read through, such as demote:1000 or adapt-exp:5%; KIND is one of
-    /// none-lru, demote-lru, demote, slru/PERCENT, adapt-uni, adapt-exp, promote, inclusive
-    #[arg(long, value_name = "KIND:FRAMES", conflicts_with = "machine")]
-    pub tier: Option<TierFlag>,
-    /// Each tenant is a client of the lower cache, with an equal share of the frames for itself
-    #[arg(long, requires = "tier", conflicts_with_all = ["plot", "floors", "caps", "machine"])]
-    pub clients: bool,
-    /// Milliseconds of the lower cache and of the source, and of a demotion of a block that the lower cache
-    /// has: t_a=..,t_d=..[,t_abort=..] [default: t_a=0.2,t_d=10]
-    #[arg(long, value_name = "KEY=VALUE,...", requires = "tier", conflicts_with = "machine")]
-    pub latency: Option<LatencyFlag>,
-    /// Accesses at the beginning of the trace that are played but not counted; blocks count as distinct all
-    /// the same
-    #[arg(long, value_name = "ACCESSES", default_value_t = 0, conflicts_with = "machine")]
-    pub warm_up: u64,
-    /// Play the trace in time, each tenant a process, on a machine such as
-    /// disks=1,sequential_ms=5,random_ms=22; also queue=scan or fifo, quantum_ms=100, driver_us=500,
-    /// hit_us=425
-    #[arg(long, value_name = "KEY=VALUE,...", conflicts_with_all = ["by", "plot", "scratch", "floors", "caps",
-          "shared_pages", "shared_account", "shared_learning", "program_fuel"])]
-    pub machine: Option<Machine>,
-    /// Format of the traces [default: told by the name]
-    #[arg(long, value_enum)]
-    pub input: Option<Input>,
-    /// Whether managers that keep being wrong are revoked
-    #[arg(long, value_enum, default_value_t = Switch::On)]
-    pub revocation: Switch,
-    /// Whether blocks that another tenant uses are protected from their owner's manager
-    #[arg(long, value_enum, default_value_t = Switch::Off)]
-    pub shared_pages: Switch,
-    /// Under auto, tenants that give no directives, and have no floor or cap, share one account, as in a
-    /// pool; off for one each
-    #[arg(long, value_enum, default_value_t = Switch::On)]
-    pub shared_account: Switch,
-    /// Under auto, tenants with an account of their own and few pages learn together, as in a pool; off for
-    /// each by itself
-    #[arg(long, value_enum, default_value_t = Switch::On)]
-    pub shared_learning: Switch,
-    /// Frames that no other tenant can take
-    #[arg(long = "floor", value_name = "TENANT=FRAMES")]
-    pub floors: Vec<Share>,
-    /// Frames that the tenant may not exceed
-    #[arg(long = "cap", value_name = "TENANT=FRAMES")]
-    pub caps: Vec<Share>,
-    /// One row for each tenant or site
-    #[arg(long, value_enum)]
-    pub by: Option<By>,
-    /// Also draw miss ratios over sizes, OPT included, as SVG
-    #[arg(long, value_name = "OUT.svg")]
-    pub plot: Option<PathBuf>,
-    /// Where OPT's next uses are written, 8 bytes an access [default: in memory]
-    #[arg(long, value_name = "DIR")]
-    pub scratch: Option<PathBuf>,
-    /// Steps that an event of a program may take [default: 4096, and for replace 16 for each frame of the
-    /// tenant if that is more]
-    #[arg(long, value_name = "STEPS", value_parser = clap::value_parser!(u32).range(1..))]
-    pub program_fuel: Option<u32>,
-    /// Memory for the accesses of a trace; a longer one is read from its file for each run
-    #[arg(long, value_name = "BYTES", default_value_t = LoadOptions::default().budget_bytes)]
-    pub trace_memory: usize,
-}
-
-/// The value of `--machine`, which has commas of its own.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Machine(pub MachineOptions);
-
-impl FromStr for Machine {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        text.parse().map(Self)
-    }
-}
-
-/// The name of a policy, of the simulator or of a machine, or of a program in a file.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Named(String);
-
-impl Named {
-    /// The policy of that name, of the simulator or of a machine.
-    ///
-    /// # Errors
-    ///
-    /// If there is no such policy.
-    pub fn find<P: FromStr<Err = UnknownName>>(&self) -> Result<P, UnknownName> {
-        self.0.parse()
-    }
-
-    /// The policy of the simulator, and the file of the program if it is one.
-    fn simulated(&self) -> Result<(Policy, Option<&Path>)> {
-        if let Some((file, allocation)) = program_file(&self.0) {
-            return Ok((Policy::Program(allocation), Some(file)));
-        }
-        let found = self.find().with_context(|| {
-            let machine = "--machine, such as --machine disks=1,sequential_ms=5,random_ms=22";
-            format!("--policy {} is of traces in time; expected {machine}, or another policy", self.0)
-        })?;
-        Ok((found, None))
-    }
-}
-
-impl FromStr for Named {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        let is_known = program_file(name).is_some() || name.parse::<MachinePolicy>().is_ok();
-        if is_known {
-            Ok(Self(name.to_owned()))
-        } else {
-            let found = name.parse::<Policy>().map(|_| Self(name.to_owned()));
-            found
-                .map_err(|unknown| format!("{unknown}; program:FILE and fifo2-sp+program:FILE name programs"))
-        }
-    }
-}
-
-/// Prefixes of names that mean a program in a file, and the allocation that the program runs under.
-const PROGRAMS: [(&str, Allocation); 2] =
-    [("program:", Allocation::LruSp), ("fifo2-sp+program:", Allocation::Fifo2Sp)];
-
-/// The file and the allocation that the name of a policy means, if it means a program.
-fn program_file(name: &str) -> Option<(&Path, Allocation)> {
-    let found = |(prefix, allocation)| Some((Path::new(name.strip_prefix(prefix)?), allocation));
-    PROGRAMS.into_iter().find_map(found)
-}
-
-/// Something that is on or off.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum Switch {
-    /// On.
-    On,
-    /// Off.
-    Off,
-}
-
-/// A number of frames for a tenant of the trace.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Share {
-    tenant: u32,
-    frames: u32,
-}
-
-impl FromStr for Share {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        text.split_once('=')
-            .and_then(|(tenant, frames)| {
-                Some(Self { tenant: tenant.parse().ok()?, frames: frames.parse().ok()? })
-            })
-            .ok_or_else(|| "expected TENANT=FRAMES, two whole numbers".to_owned())
-    }
-}
+use crate::trace::Trace;
+use args::{Machine, Share, Switch};
+pub use args::{Named, SimArgs};
+use tier::{TIER_COLUMNS, tier_cells};
 
 /// One run of a trace.
 struct Run {
@@ -227,7 +59,7 @@ const COLUMNS: [&str; 15] = [
 /// carried out.
 pub fn run(args: &SimArgs, common: &Common) -> Result<()> {
     if let Some(Machine(machine)) = &args.machine {
-        return sim_on_machine::run(args, machine, common);
+        return on_machine::run(args, machine, common);
     }
     check_options(args)?;
     let columns: Vec<&str> = args.by.map(|_| "key").into_iter().chain(COLUMNS).chain(TIER_COLUMNS).collect();
@@ -235,7 +67,7 @@ pub fn run(args: &SimArgs, common: &Common) -> Result<()> {
     let mut charts = Vec::new();
     let plot = args.plot.as_deref().map(WholeFile::begin).transpose()?;
     for path in &args.traces {
-        let trace = load(path, args)?;
+        let trace = args.load(path)?;
         let runs = runs(args, common, &trace)?;
         let outcomes = simulate_all(args, common, &trace, &runs)?;
         for (run, outcome) in runs.iter().zip(&outcomes).filter(|(run, _)| run.is_listed) {
@@ -285,15 +117,6 @@ fn check_options(args: &SimArgs) -> Result<()> {
         bail!("{message}, expected one of the policies {}", takers.join(" "));
     }
     Ok(())
-}
-
-pub(super) fn load(path: &Path, args: &SimArgs) -> Result<Trace> {
-    let length_bytes = fs::metadata(path).map_or(0, |metadata| metadata.len());
-    let bar = progress::bytes_bar(format!("reading {}", path.display()), length_bytes);
-    let options = LoadOptions { input: args.input, budget_bytes: args.trace_memory };
-    let trace = Trace::load(path, &options, &bar);
-    bar.finish_and_clear();
-    Ok(trace?)
 }
 
 /// A run for every policy at every size.
@@ -416,9 +239,10 @@ fn push_rows(
     } else {
         Cell::Empty
     };
+    let latency = args.tier.map(|_| args.latency.unwrap_or_default().0);
     for (key, counts) in &outcome.counts {
         let key = args.by.map(|_| Cell::Count(*key));
-        let of_tier = tier_cells(args, counts);
+        let of_tier = tier_cells(latency, counts);
         let cells = cells(trace, run, counts).into_iter().chain([nanoseconds.clone()]).chain(of_tier);
         table.push(key.into_iter().chain(cells).collect());
     }

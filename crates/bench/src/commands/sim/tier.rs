@@ -6,7 +6,6 @@ use std::str::FromStr;
 use anyhow::{Result, bail};
 use bufpool_policies::tier::{Segments, TIER_FRAMES_MAX, TierKind, UnknownTier};
 
-use super::sim::SimArgs;
 use crate::output::Cell;
 use crate::simulate::{Counts, Latency, LowerCache};
 use crate::trace::Size;
@@ -15,7 +14,7 @@ use crate::trace::Size;
 pub(super) const TIER_COLUMNS: [&str; 5] = ["tier_hits", "demotions", "aborted", "refused", "latency_ms"];
 
 /// The value of `--latency`, which has commas of its own.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct LatencyFlag(pub Latency);
 
 impl FromStr for LatencyFlag {
@@ -73,13 +72,10 @@ impl FromStr for TierFlag {
     }
 }
 
-/// The values of [`TIER_COLUMNS`], empty without a lower cache. `refused` is always 0: a simulated lower
-/// cache takes no time, so it always has room for a demotion.
-pub(super) fn tier_cells(args: &SimArgs, counts: &Counts) -> [Cell; TIER_COLUMNS.len()] {
-    if args.tier.is_none() {
-        return [const { Cell::Empty }; TIER_COLUMNS.len()];
-    }
-    let LatencyFlag(latency) = args.latency.unwrap_or(LatencyFlag(Latency::default()));
+/// The values of [`TIER_COLUMNS`], empty without a lower cache, which has this `latency`. `refused` is always
+/// 0: a simulated lower cache takes no time, so it always has room for a demotion.
+pub(super) fn tier_cells(latency: Option<Latency>, counts: &Counts) -> [Cell; TIER_COLUMNS.len()] {
+    let Some(latency) = latency else { return [const { Cell::Empty }; TIER_COLUMNS.len()] };
     [
         counts.tier_hits.into(),
         counts.demotions.into(),

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 
-use super::sim::{Named, SimArgs, Switch, load};
+use super::args::{Named, SimArgs, Switch};
 use crate::cli::Common;
 use crate::output::progress;
 use crate::output::{Cell, Table};
@@ -35,7 +35,7 @@ pub fn run(args: &SimArgs, machine: &MachineOptions, common: &Common) -> Result<
     let policies: Vec<MachinePolicy> = args.policy.iter().map(Named::find).collect::<Result<_, _>>()?;
     let mut table = Table::new(&COLUMNS);
     for path in &args.traces {
-        let trace = load(path, args)?;
+        let trace = args.load(path)?;
         let sizes = args.frames.iter().map(|size| size.frames(trace.distinct()));
         let sizes: Vec<u32> = sizes.collect();
         let with = |policy: MachinePolicy| sizes.iter().map(move |frames| CacheOptions::new(*frames, policy));
