@@ -43,7 +43,7 @@ pub fn run(args: &GenArgs, common: &Common) -> Result<()> {
         let names: Vec<&str> = streams::all().map(|stream| stream.name).collect();
         bail!("expected one of the streams {}, found `{}`", names.join(" "), args.name);
     };
-    let mut settings = Settings::of(stream);
+    let mut settings = stream.settings();
     let lag = args.lag.map(|reads| format!("lag={reads}"));
     for assignment in args.set.iter().chain(&lag) {
         settings.set(assignment)?;

@@ -10,8 +10,8 @@ use std::ops::Range;
 
 use bufpool_policies::classic::PolicyKind::{Lru, Mru};
 
-use super::settings::Settings;
-use super::stream::{Advice, Parameter, Script, Stream};
+use super::settings::{Parameter, Settings};
+use super::stream::{Advice, Script, Stream};
 
 const fn application(
     name: &'static str,
@@ -327,13 +327,13 @@ pub fn grouped(first: u64, blocks: u64, n: u64, repeats: u64) -> impl Iterator<I
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::streams::{find, settings::Settings};
+    use crate::streams::find;
     use crate::trace::{Directive, Item};
     use std::collections::HashMap;
 
     fn items(name: &str, advice: Advice) -> Vec<Item> {
         let stream = find(name).unwrap();
-        stream.items(&Settings::of(stream), advice, 1)
+        stream.items(&stream.settings(), advice, 1)
     }
 
     /// How often each block is accessed.

@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 use std::io;
 
 use super::patterns;
-use super::settings::Settings;
-use super::stream::{Parameter, Script, Stream};
+use super::settings::{Parameter, Settings};
+use super::stream::{Script, Stream};
 use crate::random::Weighted;
 
 pub(super) static ALL: &[Stream] = &[

@@ -9,8 +9,8 @@
 
 use std::io;
 
-use super::settings::Settings;
-use super::stream::{Parameter, Script, Stream};
+use super::settings::{Parameter, Settings};
+use super::stream::{Script, Stream};
 use super::{applications, xds};
 use crate::trace::Directive;
 
@@ -31,9 +31,7 @@ const fn milliseconds(name: &'static str, default: f64, about: &'static str) -> 
     Parameter { name, default, min: 0.0, max: 60_000.0, whole: false, about }
 }
 
-pub(super) const COMPUTE_MS_XDS: Parameter = compute_ms(0.92);
-
-pub(super) const HINTED: Parameter = Parameter {
+const HINTED: Parameter = Parameter {
     name: "hinted",
     default: 1.0,
     min: 0.0,
@@ -85,7 +83,25 @@ pub(super) static ALL: &[Stream] = &[
         ],
         glimpse,
     ),
-    program("xds", "XDataSlice: planar slices of a volume of 64 MB", xds::PARAMETERS, xds::slices),
+    program(
+        "xds",
+        "XDataSlice: planar slices of a volume of 64 MB",
+        &[
+            Parameter::count("slices", 25, "slices of the volume, at most 32 if they do not cross"),
+            Parameter::count("reads", 32_371, "reads of all slices"),
+            Parameter::count(
+                "distinct",
+                5_853,
+                "distinct blocks of all slices, at most 256 a slice if they do not cross",
+            ),
+            Parameter::count("row", 256, "blocks read before the first of them is read again; 1 for at once"),
+            xds::CROSSING,
+            Parameter::count("runs", 1, "times the whole is done, each time with another volume"),
+            compute_ms(0.92),
+            HINTED,
+        ],
+        slices,
+    ),
     program(
         "hinted-pair",
         "a hinted loop (tenant 0) beside an unhinted loop, or blocks read once, of tenant 1",
@@ -127,7 +143,7 @@ pub(super) static ALL: &[Stream] = &[
 ];
 
 /// The directives of a program before its first access.
-pub(super) fn begin(settings: &Settings, script: &mut Script<'_>) -> io::Result<()> {
+fn begin(settings: &Settings, script: &mut Script<'_>) -> io::Result<()> {
     compute(script, settings.real("compute_ms"))?;
     if settings.count("hinted") == 1 { hint_all(script) } else { Ok(()) }
 }
@@ -140,6 +156,12 @@ fn file_loop(settings: &Settings, script: &mut Script<'_>) -> io::Result<()> {
 fn glimpse(settings: &Settings, script: &mut Script<'_>) -> io::Result<()> {
     begin(settings, script)?;
     applications::glimpse(settings, script)
+}
+
+fn slices(settings: &Settings, script: &mut Script<'_>) -> io::Result<()> {
+    begin(settings, script)?;
+    let blocks = xds::blocks(settings, script)?;
+    blocks.into_iter().try_for_each(|block| script.access(block, 1))
 }
 
 fn pair(settings: &Settings, script: &mut Script<'_>) -> io::Result<()> {

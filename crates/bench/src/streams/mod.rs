@@ -21,8 +21,8 @@ mod xds;
 use crate::trace::Item;
 
 pub use applications::grouped;
-pub use settings::{SettingError, Settings};
-pub use stream::{Advice, Parameter, Stream};
+pub use settings::{Parameter, SettingError, Settings};
+pub use stream::{Advice, Stream};
 
 /// All streams, in the order in which they are listed.
 pub fn all() -> impl Iterator<Item = &'static Stream> {
@@ -48,7 +48,7 @@ pub fn find(name: &str) -> Option<&'static Stream> {
 /// If there is no such stream or setting, or no room for what the stream keeps in memory.
 pub fn items(name: &str, set: &[&str], advice: Advice, seed: u64) -> Vec<Item> {
     let stream = find(name).expect("a known stream");
-    let mut settings = Settings::of(stream);
+    let mut settings = stream.settings();
     set.iter().for_each(|assignment| settings.set(assignment).expect("a valid setting"));
     stream.items(&settings, advice, seed)
 }

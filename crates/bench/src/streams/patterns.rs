@@ -3,8 +3,8 @@
 
 use std::io;
 
-use super::settings::Settings;
-use super::stream::{Parameter, Script, Stream};
+use super::settings::{Parameter, Settings};
+use super::stream::{Script, Stream};
 use crate::random::Weighted;
 
 const fn pattern(
@@ -213,12 +213,12 @@ fn zigzag(settings: &Settings, script: &mut Script<'_>) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use crate::streams::{Advice, Settings, find};
+    use crate::streams::{Advice, find};
     use crate::trace::Item;
 
     fn blocks(name: &str, seed: u64) -> Vec<u64> {
         let stream = find(name).unwrap();
-        let items = stream.items(&Settings::of(stream), Advice::None, seed);
+        let items = stream.items(&stream.settings(), Advice::None, seed);
         items
             .iter()
             .map(|item| match item {

@@ -19,8 +19,8 @@ use std::io;
 
 use bufpool_policies::classic::PolicyKind::Mru;
 
-use super::settings::Settings;
-use super::stream::{Parameter, Script, Stream};
+use super::settings::{Parameter, Settings};
+use super::stream::{Script, Stream};
 use crate::random::{Permutation, Random};
 
 pub(super) static ALL: &[Stream] = &[

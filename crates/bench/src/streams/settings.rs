@@ -1,21 +1,63 @@
-//! Values of the parameters of a stream.
+//! Parameters of a stream, and their values.
 
 use std::{error, fmt, io};
 
-use super::stream::{Parameter, Stream};
+/// A number that shapes a stream.
+#[derive(Debug)]
+pub struct Parameter {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// Its default value.
+    pub default: f64,
+    /// Smallest value allowed.
+    pub min: f64,
+    /// Largest value allowed.
+    pub max: f64,
+    /// Whether only whole numbers are allowed.
+    pub whole: bool,
+    /// What it means.
+    pub about: &'static str,
+}
+
+impl Parameter {
+    /// A whole number of at least 1 and at most 2^40.
+    pub(super) const fn count(name: &'static str, default: u64, about: &'static str) -> Self {
+        Self { name, default: default as f64, min: 1.0, max: (1_u64 << 40) as f64, whole: true, about }
+    }
+
+    /// A number in 0..=1.
+    pub(super) const fn share(name: &'static str, default: f64, about: &'static str) -> Self {
+        Self { name, default, min: 0.0, max: 1.0, whole: false, about }
+    }
+
+    /// An exponent in 0..=10.
+    pub(super) const fn exponent(name: &'static str, default: f64, about: &'static str) -> Self {
+        Self { name, default, min: 0.0, max: 10.0, whole: false, about }
+    }
+
+    fn allows(&self, value: f64) -> bool {
+        (self.min..=self.max).contains(&value) && !(self.whole && value.fract() != 0.0)
+    }
+
+    fn range(&self) -> String {
+        let kind = if self.whole { "a whole number" } else { "a number" };
+        format!("{kind} in {}..={}", self.min, self.max)
+    }
+}
 
 /// A value for each parameter of one stream.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    stream: &'static Stream,
-    /// In the order of `stream.parameters`.
+    stream: &'static str,
+    parameters: &'static [Parameter],
+    /// In the order of `parameters`.
     values: Vec<f64>,
 }
 
 impl Settings {
-    /// The default values.
-    pub fn of(stream: &'static Stream) -> Self {
-        Self { stream, values: stream.parameters.iter().map(|parameter| parameter.default).collect() }
+    /// The default values, for the stream of that name.
+    pub(super) fn new(stream: &'static str, parameters: &'static [Parameter]) -> Self {
+        Self { stream, parameters, values: parameters.iter().map(|parameter| parameter.default).collect() }
     }
 
     /// Sets a parameter from `key=value`.
@@ -27,7 +69,7 @@ impl Settings {
         let wrong = |expected: String| SettingError { assignment: assignment.to_owned(), expected };
         let (key, value) = assignment.split_once('=').ok_or_else(|| wrong("key=value".to_owned()))?;
         let at = self.position(key).ok_or_else(|| wrong(self.keys()))?;
-        let parameter = &self.stream.parameters[at];
+        let parameter = &self.parameters[at];
         let number = value.parse().ok().filter(|&number| parameter.allows(number));
         self.values[at] = number.ok_or_else(|| wrong(parameter.range()))?;
         Ok(())
@@ -40,7 +82,7 @@ impl Settings {
     /// If the stream has no such parameter, or it is not a whole number.
     pub fn count(&self, key: &str) -> u64 {
         let at = self.position(key).expect("a parameter of the stream");
-        assert!(self.stream.parameters[at].whole, "{key} is not a whole number");
+        assert!(self.parameters[at].whole, "{key} is not a whole number");
         self.values[at] as u64
     }
 
@@ -81,26 +123,15 @@ impl Settings {
     }
 
     fn position(&self, key: &str) -> Option<usize> {
-        self.stream.parameters.iter().position(|parameter| parameter.name == key)
+        self.parameters.iter().position(|parameter| parameter.name == key)
     }
 
     fn keys(&self) -> String {
-        let keys: Vec<&str> = self.stream.parameters.iter().map(|parameter| parameter.name).collect();
+        let keys: Vec<&str> = self.parameters.iter().map(|parameter| parameter.name).collect();
         match keys[..] {
-            [] => format!("nothing, `{}` has no parameters", self.stream.name),
+            [] => format!("nothing, `{}` has no parameters", self.stream),
             _ => format!("one of the keys {}", keys.join(", ")),
         }
-    }
-}
-
-impl Parameter {
-    fn allows(&self, value: f64) -> bool {
-        (self.min..=self.max).contains(&value) && !(self.whole && value.fract() != 0.0)
-    }
-
-    fn range(&self) -> String {
-        let kind = if self.whole { "a whole number" } else { "a number" };
-        format!("{kind} in {}..={}", self.min, self.max)
     }
 }
 
@@ -121,12 +152,11 @@ impl error::Error for SettingError {}
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::streams::find;
 
     #[test]
     fn settings_start_with_defaults_and_refuse_what_does_not_fit() {
-        let mut settings = Settings::of(find("zipf").unwrap());
+        let mut settings = find("zipf").unwrap().settings();
         settings.set("blocks=50").unwrap();
         settings.set("alpha=0.5").unwrap();
         assert_eq!((settings.count("blocks"), settings.real("alpha")), (50, 0.5));

@@ -1,11 +1,11 @@
-//! What a stream is: its description, its parameters, and what it emits its steps to.
+//! What a stream is: its description, and what it emits its steps to.
 
 use std::io;
 
 use bufpool_policies::classic::PolicyKind;
 use clap::ValueEnum;
 
-use super::settings::Settings;
+use super::settings::{Parameter, Settings};
 use crate::random::Random;
 use crate::trace::{Directive, Item, Reference};
 
@@ -36,41 +36,12 @@ pub struct Stream {
     pub(super) emit: fn(&Settings, &mut Script<'_>) -> io::Result<()>,
 }
 
-/// A number that shapes a stream.
-#[derive(Debug)]
-pub struct Parameter {
-    /// Its name on the command line.
-    pub name: &'static str,
-    /// Its default value.
-    pub default: f64,
-    /// Smallest value allowed.
-    pub min: f64,
-    /// Largest value allowed.
-    pub max: f64,
-    /// Whether only whole numbers are allowed.
-    pub whole: bool,
-    /// What it means.
-    pub about: &'static str,
-}
-
-impl Parameter {
-    /// A whole number of at least 1 and at most 2^40.
-    pub(super) const fn count(name: &'static str, default: u64, about: &'static str) -> Self {
-        Self { name, default: default as f64, min: 1.0, max: (1_u64 << 40) as f64, whole: true, about }
-    }
-
-    /// A number in 0..=1.
-    pub(super) const fn share(name: &'static str, default: f64, about: &'static str) -> Self {
-        Self { name, default, min: 0.0, max: 1.0, whole: false, about }
-    }
-
-    /// An exponent in 0..=10.
-    pub(super) const fn exponent(name: &'static str, default: f64, about: &'static str) -> Self {
-        Self { name, default, min: 0.0, max: 10.0, whole: false, about }
-    }
-}
-
 impl Stream {
+    /// Its parameters, with their default values.
+    pub fn settings(&self) -> Settings {
+        Settings::new(self.name, self.parameters)
+    }
+
     /// Emits every step of the stream to `emit`.
     ///
     /// # Errors

@@ -2,8 +2,8 @@
 
 use std::io;
 
-use super::settings::Settings;
-use super::stream::{Parameter, Script, Stream};
+use super::settings::{Parameter, Settings};
+use super::stream::{Script, Stream};
 use crate::random::{Permutation, Weighted};
 
 pub(super) static ALL: &[Stream] = &[Stream {

@@ -14,28 +14,13 @@
 
 use std::io;
 
-use super::settings::Settings;
-use super::stream::{Parameter, Script};
+use super::settings::{Parameter, Settings};
+use super::stream::Script;
 use crate::random::Random;
 
 /// The size of the volume: the number of planes, and of blocks in a plane.
 const PLANES: u64 = 256;
 const PLANE_BLOCKS: u64 = 32;
-
-pub(super) const PARAMETERS: &[Parameter] = &[
-    Parameter::count("slices", 25, "slices of the volume, at most 32 if they do not cross"),
-    Parameter::count("reads", 32_371, "reads of all slices"),
-    Parameter::count(
-        "distinct",
-        5_853,
-        "distinct blocks of all slices, at most 256 a slice if they do not cross",
-    ),
-    Parameter::count("row", 256, "blocks read before the first of them is read again; 1 for at once"),
-    CROSSING,
-    Parameter::count("runs", 1, "times the whole is done, each time with another volume"),
-    super::hinted::COMPUTE_MS_XDS,
-    super::hinted::HINTED,
-];
 
 pub(super) const CROSSING: Parameter = Parameter {
     name: "crossing",
@@ -151,12 +136,6 @@ fn distinct_blocks(slices: &[Plane], height: f64) -> u64 {
         is_read[block as usize] = true;
     }
     is_read.iter().filter(|is_read| **is_read).count() as u64
-}
-
-pub(super) fn slices(settings: &Settings, script: &mut Script<'_>) -> io::Result<()> {
-    super::hinted::begin(settings, script)?;
-    let blocks = blocks(settings, script)?;
-    blocks.into_iter().try_for_each(|block| script.access(block, 1))
 }
 
 #[cfg(test)]
