@@ -1,32 +1,25 @@
 //! A trace against the directory: a ledger over all tenants, and their priority levels.
 
-use std::collections::{BTreeMap, HashMap};
-use std::ops::RangeInclusive;
-use std::path::Path;
+mod directives;
+mod managers;
 
-use bufpool_policies::hints::{HintListId, HintPolicy};
-use bufpool_policies::program::{NeedsPrivilege, Program, ProgramManager, ProgramOptions};
+use std::collections::{BTreeMap, HashMap};
+
+use bufpool_policies::hints::HintListId;
 use bufpool_policies::{
-    Access, Admission, Allocation, Claims, ContextId, DEFAULT_TENANT, Decision, DirectiveError, Directory,
-    DirectoryOptions, FileId, FrameId, HintOptions, ManagerKind, PageId, ProgramStats, SharedLearning,
-    TenantId,
+    Access, Admission, Allocation, Claims, ContextId, DEFAULT_TENANT, Decision, Directory, DirectoryOptions,
+    FileId, FrameId, PageId, ProgramStats, TenantId,
 };
 
 use super::lower::Below;
 use super::one_level::ABSENT;
 use super::pins::Pins;
-use super::program_file::read_program;
 use super::promises::Promises;
 use super::run::Run;
 use super::tally::{By, Counts, Tally};
-use super::{Setup, SimError, TenantProgram};
-use crate::trace::{Act, Batch, Directive, FileRanges, Place, Replay, Trace, TraceError};
+use super::{Setup, SimError};
+use crate::trace::{Act, Batch, FileRanges, Replay, Trace};
 
-/// Options of hint lists. The simulator fetches nothing ahead, so depth and reads in flight do not matter.
-const HINTS: HintOptions = HintOptions { policy: HintPolicy::Auto, depth_max: 1, in_flight_max: 1 };
-/// Of a list of all accesses the block needed last goes. [`HintPolicy::Auto`] may choose another at the same
-/// price in a loop, which pays only where pages are read ahead; recordings of pools have such lists.
-const PROMISED: HintOptions = HintOptions { policy: HintPolicy::Horizon, ..HINTS };
 /// Accesses whose blocks and frames are brought into the processor's caches together.
 const AHEAD: usize = 16;
 /// With at most this many frames, all that is known of them stays in the processor's caches anyway.
@@ -134,76 +127,6 @@ impl<'a> TwoLevelRun<'a> {
         self.below = below;
     }
 
-    /// Gives each tenant a manager, which its first directive replaces. With [`ManagerKind::Auto`], tenants
-    /// without a floor or cap are in the commons until they give a directive, as in a pool.
-    ///
-    /// # Errors
-    ///
-    /// None, because the tenants of a trace stay open.
-    pub fn manage(&mut self, kind: ManagerKind, setup: &Setup) -> Result<(), SimError> {
-        let (frames, tuning) = (self.directory.frames(), setup.tuning.unwrap_or_default());
-        let shared = setup.shared_learning.then(SharedLearning::default);
-        let build = |tenant, shared| kind.build_with(frames, setup.seed, tenant, &tuning, shared);
-        let named = self.tenants.iter().copied().zip(self.trace.tenants().iter().map(|named| *named as u32));
-        for (tenant, named) in named {
-            let has_limits = setup.floors.contains_key(&named) || setup.caps.contains_key(&named);
-            if kind == ManagerKind::Auto && setup.shared_account && !has_limits {
-                self.directory.join_commons(tenant, || build(DEFAULT_TENANT, None))?;
-            } else {
-                self.directory.set_manager(tenant, build(TenantId(named), shared.as_ref()), true)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Gives each tenant the program as its manager, which its first directive replaces.
-    ///
-    /// # Errors
-    ///
-    /// If the program is privileged.
-    pub fn manage_by_program(&mut self, program: &Program) -> Result<(), SimError> {
-        for at in 0..self.tenants.len() {
-            let named = self.trace.tenants()[at] as u32;
-            let manager = self.program_manager(program, named).map_err(SimError::Privileged)?;
-            self.directory.set_manager(self.tenants[at], manager, true)?;
-        }
-        Ok(())
-    }
-
-    /// Gives the tenant that the trace calls `named` a program as its manager, if the trace has that tenant.
-    /// Its directives are refused from then on.
-    fn manage_one_by_program(&mut self, named: u32, loaded: &TenantProgram) -> Result<(), SimError> {
-        let Some(number) = self.trace.tenant_number(named) else { return Ok(()) };
-        let tenant = self.tenants[number as usize];
-        let manager = self.program_manager(&loaded.program, named).map_err(SimError::Privileged)?;
-        self.directory.set_manager(tenant, manager, false)?;
-        for (slot, value) in &loaded.sent {
-            let refused = |why| SimError::NotSent { slot: slot.clone(), why };
-            self.directory.send(tenant, slot, *value).map_err(refused)?;
-        }
-        Ok(())
-    }
-
-    /// A manager that runs the program for the tenant that the trace calls `named`.
-    fn program_manager(&self, program: &Program, named: u32) -> Result<Box<ProgramManager>, NeedsPrivilege> {
-        let options = ProgramOptions {
-            pool_frames: self.directory.frames(),
-            seed: self.seed,
-            tenant: TenantId(named),
-            fuel_steps: self.program_fuel,
-        };
-        ProgramManager::new(program, options).map(Box::new)
-    }
-
-    /// Makes the program in a file beside the trace the tenant's manager. Directives are refused from then
-    /// on.
-    fn load_program(&mut self, named: u32, file: &str) -> Result<(), String> {
-        let folder = self.trace.path().parent().unwrap_or(Path::new(""));
-        let program = read_program(&folder.join(file))?;
-        let manager = self.program_manager(&program, named).map_err(|why| format!("{file}: {why}"))?;
-        self.directory.set_manager(self.tenant(named), manager, false).map_err(|why| why.to_string())
-    }
-
     /// Whether the block with this number is resident.
     pub fn is_resident(&self, block: u32) -> bool {
         self.frame_of[block as usize] != ABSENT
@@ -306,52 +229,6 @@ impl<'a> TwoLevelRun<'a> {
         }
     }
 
-    fn direct(&mut self, directive: &Directive, place: Place) -> Result<(), SimError> {
-        let trace = self.trace;
-        let refused = |why: String| SimError::Trace(TraceError::refused(trace.path(), place, why));
-        if !matches!(directive, Directive::Hint { .. }) {
-            self.end_replaced();
-        }
-        match *directive {
-            Directive::Policy { tenant, .. }
-            | Directive::Priority { tenant, .. }
-            | Directive::TemporaryPriority { tenant, .. } => {
-                self.prioritize(directive).map_err(|why| {
-                    // The directory has numbers of its own for tenants.
-                    let why = match why {
-                        DirectiveError::HasManager { .. } => {
-                            DirectiveError::HasManager { tenant: TenantId(tenant) }
-                        }
-                        why => why,
-                    };
-                    refused(why.to_string())
-                })?;
-            }
-            Directive::File { first, last, ref name } => {
-                self.ranges.set(first, last, name);
-                self.files.clear();
-            }
-            Directive::Hint { tenant, first, last } => self.disclose(tenant, first..=last),
-            Directive::HintsAll { tenant } => self.disclose_all(tenant)?,
-            Directive::HintsReplan { tenant } => self.replaced = self.lists.remove(&tenant),
-            Directive::HintsEnd { tenant } => self.end_hints(tenant),
-            Directive::Program { tenant, ref file } => self.load_program(tenant, file).map_err(refused)?,
-            Directive::ProgramEnd { tenant } => {
-                let ended = self.directory.clear_manager(self.tenant(tenant));
-                ended.expect("tenants of a trace are open");
-            }
-            Directive::Send { tenant, ref slot, value } => {
-                let sent = self.directory.send(self.tenant(tenant), slot, value);
-                sent.map_err(|why| refused(format!("!send {tenant} {slot}: {why}")))?;
-            }
-            Directive::Create(block) => self.created = Some(block),
-            // The simulator has no time.
-            Directive::Compute { .. } => {}
-            Directive::Pin(_) | Directive::Unpin(_) => unreachable!("pins are acts of their own"),
-        }
-        Ok(())
-    }
-
     /// The number of the tenant that the trace calls `named`.
     fn tenant_number(&self, named: u32) -> u32 {
         self.trace.tenant_number(named).expect("numbered by the loader")
@@ -359,75 +236,6 @@ impl<'a> TwoLevelRun<'a> {
 
     fn tenant(&self, named: u32) -> TenantId {
         self.tenants[self.tenant_number(named) as usize]
-    }
-
-    /// Carries out a directive about a tenant's priority levels.
-    fn prioritize(&mut self, directive: &Directive) -> Result<(), DirectiveError> {
-        let frame = |page: PageId| frame_of(self.trace, &self.frame_of, page.0);
-        match *directive {
-            Directive::Policy { tenant, prio, policy } => {
-                self.directory.set_policy(self.tenant(tenant), prio, policy)
-            }
-            Directive::Priority { tenant, first, last, prio } => {
-                let (tenant, pages) = (self.tenant(tenant), PageId(first)..=PageId(last));
-                self.directory.set_priority(tenant, pages, prio, frame).map(drop)
-            }
-            Directive::TemporaryPriority { tenant, first, last, prio } => {
-                let (tenant, pages) = (self.tenant(tenant), PageId(first)..=PageId(last));
-                self.directory.set_temporary_priority(tenant, pages, prio, frame).map(drop)
-            }
-            _ => unreachable!("a directive of another kind"),
-        }
-    }
-
-    /// Adds the blocks to the list of the tenant `named`, until the list is full.
-    fn disclose(&mut self, named: u32, blocks: RangeInclusive<u64>) {
-        let tenant = self.tenant(named);
-        let Self { trace, directory, frame_of: frames, lists, .. } = self;
-        let list = *lists.entry(named).or_insert_with(|| open_list(directory, tenant, HINTS));
-        for block in blocks {
-            if directory.hint(list, PageId(block), frame_of(trace, frames, block)).is_none() {
-                break;
-            }
-        }
-    }
-
-    /// The tenant `named` discloses all its accesses from now on.
-    fn disclose_all(&mut self, named: u32) -> Result<(), SimError> {
-        let number = self.tenant_number(named);
-        self.promises.make(self.trace, number, self.next_access)?;
-        self.disclose_promised(number);
-        Ok(())
-    }
-
-    /// The plan that takes a list's place is known.
-    fn end_replaced(&mut self) {
-        if let Some(list) = self.replaced.take() {
-            self.directory.close_hints(list);
-        }
-    }
-
-    fn end_hints(&mut self, named: u32) {
-        if let Some(list) = self.lists.remove(&named) {
-            self.directory.close_hints(list);
-        }
-        self.promises.end(self.tenant_number(named));
-    }
-
-    /// Adds as many of a tenant's promised accesses to its list as the list has room for.
-    #[cold]
-    fn disclose_promised(&mut self, tenant: u32) {
-        let Self { trace, directory, frame_of: frames, lists, promises, tenants, .. } = self;
-        let named = trace.tenants()[tenant as usize] as u32;
-        let tenant_id = tenants[tenant as usize];
-        let list = *lists.entry(named).or_insert_with(|| open_list(directory, tenant_id, PROMISED));
-        while let Some(block) = promises.untold(tenant) {
-            let block = trace.blocks()[block as usize];
-            if directory.hint(list, PageId(block), frame_of(trace, frames, block)).is_none() {
-                return;
-            }
-            promises.was_told(tenant);
-        }
     }
 
     /// Finds the file of every block, once the ranges of files have changed.
@@ -518,16 +326,6 @@ impl Replay for TwoLevelRun<'_> {
         }
         Ok(())
     }
-}
-
-/// The frame of a block of the trace, by the `frames` of all, if it is resident.
-fn frame_of(trace: &Trace, frames: &[u32], block: u64) -> Option<FrameId> {
-    let frame = frames[trace.block_number(block)? as usize];
-    (frame != ABSENT).then_some(FrameId(frame))
-}
-
-fn open_list(directory: &mut Directory, tenant: TenantId, options: HintOptions) -> HintListId {
-    directory.open_hints(tenant, options).expect("tenants of a trace are open")
 }
 
 impl Run for TwoLevelRun<'_> {
