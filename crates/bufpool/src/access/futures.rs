@@ -130,26 +130,27 @@ struct Acquiring {
     site: SiteRef,
     /// Tells futures apart where they wait.
     id: u64,
-    stage: Stage,
+    awaited: Awaited,
+    /// The page was loaded for this access, which has been counted.
+    loaded: Option<LandedPin>,
     /// Another access was loading the page.
     waited_for_load: bool,
     waits: Waits,
-    /// Among those who wait for the word.
-    is_parked: bool,
-    /// Among those who wait at the file's gate.
-    is_at_gate: bool,
-    alarm: Option<Alarm>,
 }
 
-/// How far an access has come.
-enum Stage {
-    /// Nothing is held or under way.
-    Looking,
-    /// The page is being loaded for this access.
-    Loading(Arc<Landing<Result<LandedPin>>>),
-    /// The page was loaded for this access, which has been counted, and waits for the latch.
-    Loaded { _pin: LandedPin },
-    /// The guard, or an error, was given out.
+/// What an access waits for. An alarm wakes its future when the wait is over.
+enum Awaited {
+    /// Nothing, until the next poll.
+    Nothing,
+    /// The page's word changes: its latch is let go of, or another access has loaded the page.
+    Word { _alarm: Option<Alarm> },
+    /// The file's gate lets the page be loaded.
+    Gate { _alarm: Option<Alarm> },
+    /// A frame is free.
+    Frame { _alarm: Option<Alarm> },
+    /// The page is loaded for this access.
+    Load(Arc<Landing<Result<LandedPin>>>),
+    /// Nothing any more: the guard, or an error, was given out.
     Over,
 }
 
@@ -184,12 +185,10 @@ impl Acquiring {
             purpose,
             site,
             id: IDS.fetch_add(1, Ordering::Relaxed),
-            stage: Stage::Looking,
+            awaited: Awaited::Nothing,
+            loaded: None,
             waited_for_load: false,
             waits: Waits::begin(&tenant.pool, Limit::Default),
-            is_parked: false,
-            is_at_gate: false,
-            alarm: None,
         }
     }
 
@@ -205,14 +204,15 @@ impl Acquiring {
         if let Err(error) = self.file.pool.owner.check(self.purpose.operation()) {
             return Poll::Ready(Err(self.file.page(self.number).named_in(error)));
         }
-        if let Stage::Loading(landing) = &self.stage {
+        if let Awaited::Load(landing) = &self.awaited {
             match landing.poll(|| self.file.pool.waker_thread.adopt(waker)) {
                 None => return Poll::Pending,
                 Some(Err(error)) => return Poll::Ready(Err(error)),
-                Some(Ok(pin)) => self.stage = Stage::Loaded { _pin: pin },
+                Some(Ok(pin)) => (self.loaded, self.awaited) = (Some(pin), Awaited::Nothing),
             }
         }
-        assert!(!matches!(self.stage, Stage::Over), "polled after it was ready");
+        assert!(!matches!(self.awaited, Awaited::Over), "polled after it was ready");
+        self.stop_waiting(Awaited::Nothing);
         let operation = self.purpose.operation();
         let checked =
             Access::of(&self.tenant).checked_word(self.file.page(self.number), self.purpose, operation);
@@ -242,9 +242,10 @@ impl Acquiring {
                 Err(error) => return Poll::Ready(Err(error)),
             };
             let Some(parked) = self.file.pool.waker_thread.adopt(waker) else { return Poll::Pending };
+            // Before it is parked: the waker's code may panic.
+            let _alarm = self.file.pool.waker_thread.wake_at(deadline, waker);
             if park_future(&word, state, self.id, parked) {
-                self.is_parked = true;
-                self.alarm = self.file.pool.waker_thread.wake_at(deadline, waker);
+                self.awaited = Awaited::Word { _alarm };
                 return Poll::Pending;
             }
         }
@@ -267,18 +268,18 @@ impl Acquiring {
             Err(error) => return Poll::Ready(Err(error)),
         };
         let Some(parked) = self.file.pool.waker_thread.adopt(waker) else { return Poll::Pending };
+        let _alarm = self.file.pool.waker_thread.wake_at(deadline, waker);
         if !self.file.shared.gate.park_future(self.number, self.id, parked) {
             return self.advance(waker);
         }
-        self.is_at_gate = true;
-        self.alarm = self.file.pool.waker_thread.wake_at(deadline, waker);
+        self.awaited = Awaited::Gate { _alarm };
         Poll::Pending
     }
 
     /// The access is granted: a hit, unless the page was loaded for it.
     fn granted(&mut self, latch: Latch<OwnedWord>) -> Latch<OwnedWord> {
         let pool = &self.file.pool;
-        if !matches!(self.stage, Stage::Loaded { .. }) {
+        if self.loaded.is_none() {
             pool.count_waited(self.waited_for_load);
             let frame = Access::of(&self.tenant).marked(latch.frame());
             Access::of(&self.tenant).note_hit_at(
@@ -324,7 +325,8 @@ impl Acquiring {
                             Next::AtOnce => Instant::now(),
                             Next::At(at) => at,
                         };
-                        self.alarm = pool.waker_thread.wake_at(at, waker);
+                        let _alarm = pool.waker_thread.wake_at(at, waker);
+                        self.awaited = Awaited::Frame { _alarm };
                         Poll::Pending
                     }
                 };
@@ -343,7 +345,7 @@ impl Acquiring {
             begun: Instant::now(),
             landing: Arc::clone(&landing),
         };
-        self.stage = Stage::Loading(landing);
+        self.awaited = Awaited::Load(landing);
         flight.begin(&pool, &io);
         Prefetch::of(&pool).carry_out_plans_now();
         // It may have landed already, on a backend that does the work at once.
@@ -352,23 +354,26 @@ impl Acquiring {
 
     /// Gives up whatever is held and waited for.
     fn leave(&mut self) {
-        if !self.file.pool.owner.is_here() {
+        if self.file.pool.owner.is_here() {
+            self.stop_waiting(Awaited::Over);
+        } else {
             // Nobody waits for it in the child of a fork, where other threads may have left locks behind.
-            std::mem::forget(self.alarm.take());
-            self.stage = Stage::Over;
-            return;
+            std::mem::forget(std::mem::replace(&mut self.awaited, Awaited::Over));
         }
-        self.alarm = None;
-        if std::mem::take(&mut self.is_parked)
-            && let Some(word) = self.file.shared.table.get(self.number)
-        {
-            unpark_future(word, self.id);
-        }
-        if std::mem::take(&mut self.is_at_gate) {
-            self.file.shared.gate.unpark_future(self.id);
-        }
-        if let Stage::Loading(landing) = std::mem::replace(&mut self.stage, Stage::Over) {
-            landing.abandon();
+        self.loaded = None;
+    }
+
+    /// No longer waits for what it has waited for.
+    fn stop_waiting(&mut self, now: Awaited) {
+        match std::mem::replace(&mut self.awaited, now) {
+            Awaited::Word { .. } => {
+                if let Some(word) = self.file.shared.table.get(self.number) {
+                    unpark_future(word, self.id);
+                }
+            }
+            Awaited::Gate { .. } => self.file.shared.gate.unpark_future(self.id),
+            Awaited::Load(landing) => landing.abandon(),
+            Awaited::Nothing | Awaited::Frame { .. } | Awaited::Over => {}
         }
     }
 }
