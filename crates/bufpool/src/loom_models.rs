@@ -38,10 +38,11 @@ use crate::memory::lease::FrameLease;
 use crate::memory::reserve::Reserve;
 use crate::owner::Owner;
 use crate::page::latch::{
-    Acquired, Latch, Loading, Patience, acquire, acquire_resident, park_future, wait_while_ahead, wake,
+    Acquired, Exclusive, Latch, Loading, Mode, Patience, Shared, acquire, acquire_resident, park_future,
+    wait_while_ahead, wake,
 };
 use crate::page::table::{PageTable, PageTableBudget};
-use crate::page::word::{Begun, PageWord, Want};
+use crate::page::word::{Begun, PageWord};
 use crate::policy::mutex::PolicyMutex;
 use crate::sync::{AtomicU64, Mutex, Ordering, fence, relax};
 use crate::thread::keys::{KeyPlace, SiteHash, TenantTag};
@@ -76,8 +77,8 @@ fn lease() -> FrameLease {
     Arena::new(1, 4096).expect("one page of memory").1.pop().expect("one frame")
 }
 
-fn latch(page: &Page, want: Want) -> Latch<&PageWord> {
-    acquire_resident(&page.word, want, &mut { PATIENT }).ok().flatten().expect("the page is resident")
+fn latch<M: Mode>(page: &Page) -> Latch<&PageWord, M> {
+    acquire_resident(&page.word, &mut { PATIENT }).ok().flatten().expect("the page is resident")
 }
 
 impl Page {
@@ -88,10 +89,10 @@ impl Page {
     fn resident() -> Arc<Self> {
         let page = Self::absent();
         page.frame.occupy(PageId(0));
-        let Ok((Acquired::Load(loading), _)) = acquire(&page.word, Want::Shared, &mut { PATIENT }) else {
+        let Ok((Acquired::Load(loading), _)) = acquire::<_, Shared>(&page.word, &mut { PATIENT }) else {
             unreachable!()
         };
-        drop(loading.publish(lease(), Want::Shared));
+        drop(loading.publish::<Shared>(lease()));
         page
     }
 
@@ -114,13 +115,13 @@ fn readers_and_writers_exclude_one_another_and_all_are_woken() {
             .map(|_| {
                 let page = Arc::clone(&page);
                 thread::spawn(move || {
-                    let mut held = latch(&page, Want::Exclusive);
+                    let mut held = latch::<Exclusive>(&page);
                     held.set_changed();
                     page.write(page.read() + 1);
                 })
             })
             .collect();
-        let held = latch(&page, Want::Shared);
+        let held = latch::<Shared>(&page);
         assert!(page.read() <= 2);
         drop(held);
         writers.into_iter().for_each(|writer| writer.join().unwrap());
@@ -133,7 +134,7 @@ fn readers_and_writers_exclude_one_another_and_all_are_woken() {
 fn two_loaders_of_one_page_load_it_once() {
     model(|| {
         let page = Page::absent();
-        let load = |page: &Page| match acquire(&page.word, Want::Shared, &mut { PATIENT })
+        let load = |page: &Page| match acquire::<_, Shared>(&page.word, &mut { PATIENT })
             .ok()
             .expect("no deadlock")
             .0
@@ -142,7 +143,7 @@ fn two_loaders_of_one_page_load_it_once() {
             Acquired::Load(loading) => {
                 assert_eq!(page.read(), 0, "loaded once");
                 page.write(7);
-                drop(loading.publish(lease(), Want::Shared));
+                drop(loading.publish::<Shared>(lease()));
             }
         };
         let other = Arc::clone(&page);
@@ -163,7 +164,7 @@ fn a_page_on_its_way_arrives_or_not_for_one_who_waits() {
                 let page = Arc::clone(&page);
                 thread::spawn(move || {
                     wait_while_ahead(&page.word, &mut { PATIENT });
-                    match Latch::try_new(&page.word, Want::Shared) {
+                    match Latch::<_, Shared>::try_new(&page.word) {
                         Ok(_held) => assert!(arrives && page.read() == 7),
                         Err(state) => assert!(!arrives && state.is_absent()),
                     }
@@ -187,13 +188,13 @@ fn a_writer_that_arrives_during_a_flush_stays_dirty() {
         let writer = {
             let page = Arc::clone(&page);
             thread::spawn(move || {
-                let mut held = latch(&page, Want::Exclusive);
+                let mut held = latch::<Exclusive>(&page);
                 held.set_changed();
                 page.frame.mark_dirty();
                 page.write(1);
             })
         };
-        let held = latch(&page, Want::Shared);
+        let held = latch::<Shared>(&page);
         assert!(page.frame.begin_write());
         let (mark, in_file) = (page.frame.mark(), page.read());
         drop(held);
@@ -212,7 +213,7 @@ fn eviction_against_a_reader_and_a_pin() {
         let evictor = {
             let page = Arc::clone(&page);
             thread::spawn(move || {
-                let Ok(held) = Latch::try_new(&page.word, Want::Exclusive) else { return false };
+                let Ok(held) = Latch::<_, Exclusive>::try_new(&page.word) else { return false };
                 if page.frame.pins() > 0 {
                     return false;
                 }
@@ -222,7 +223,7 @@ fn eviction_against_a_reader_and_a_pin() {
                 true
             })
         };
-        let held = acquire_resident(&page.word, Want::Shared, &mut { PATIENT }).ok().expect("no deadlock");
+        let held = acquire_resident::<_, Shared>(&page.word, &mut { PATIENT }).ok().expect("no deadlock");
         let was_resident = held.is_some();
         if let Some(held) = held {
             page.frame.pin();
@@ -339,7 +340,7 @@ fn flushing_everything_against_a_holder_who_fetches_another_page() {
         let holder = {
             let (pages, policy, ends) = (pages.clone(), Arc::clone(&policy), Arc::clone(&ends));
             thread::spawn(move || {
-                let mut held = latch(&pages[0], Want::Exclusive);
+                let mut held = latch::<Exclusive>(&pages[0]);
                 held.set_changed();
                 pages[0].frame.mark_dirty();
                 pages[0].write(1);
@@ -347,7 +348,7 @@ fn flushing_everything_against_a_holder_who_fetches_another_page() {
                 // for there.
                 let victim = loop {
                     let locked = policy.lock();
-                    let claimed = Latch::try_new(&pages[1].word, Want::Exclusive).ok();
+                    let claimed = Latch::<_, Exclusive>::try_new(&pages[1].word).ok();
                     drop(locked);
                     match claimed.filter(|_| !pages[1].frame.is_writing()) {
                         Some(victim) => break victim,
@@ -368,7 +369,7 @@ fn flushing_everything_against_a_holder_who_fetches_another_page() {
             .iter()
             .map(|page| {
                 let held =
-                    acquire_resident(&page.word, Want::Shared, &mut { PATIENT }).ok().expect("no deadlock");
+                    acquire_resident::<_, Shared>(&page.word, &mut { PATIENT }).ok().expect("no deadlock");
                 let Some(held) = held else { return false };
                 if !page.frame.is_dirty() || !page.frame.begin_write() {
                     return false;
@@ -401,7 +402,7 @@ fn a_copy_in_flight_while_a_miss_waits_for_its_frame() {
             let (page, ends) = (Arc::clone(&page), Arc::clone(&ends));
             let (reserve, spare) = (Arc::clone(&reserve), Arc::clone(&spare));
             thread::spawn(move || {
-                let held = latch(&page, Want::Shared);
+                let held = latch::<Shared>(&page);
                 let copy = reserve.take_spare()?;
                 assert!(page.frame.begin_write());
                 let mark = page.frame.mark();
@@ -420,7 +421,7 @@ fn a_copy_in_flight_while_a_miss_waits_for_its_frame() {
         let changer = {
             let page = Arc::clone(&page);
             thread::spawn(move || {
-                let mut held = latch(&page, Want::Exclusive);
+                let mut held = latch::<Exclusive>(&page);
                 held.set_changed();
                 page.frame.mark_dirty();
                 page.write(2);
@@ -492,7 +493,7 @@ fn a_departing_page_its_reader_and_a_miss_that_waits_for_its_frame() {
         let reserve = Arc::new(Reserve::new(1, Vec::new(), 0, 0));
         assert!(victim.frame.mark_dirty());
         let mut held =
-            Latch::try_new(Word(Arc::clone(&victim)), Want::Exclusive).ok().expect("nobody else has it");
+            Latch::<_, Exclusive>::try_new(Word(Arc::clone(&victim))).ok().expect("nobody else has it");
         held.set_changed();
         victim.write(7);
         let (departing, lease) = held.depart();
@@ -509,7 +510,7 @@ fn a_departing_page_its_reader_and_a_miss_that_waits_for_its_frame() {
         let reader = {
             let (victim, file) = (Arc::clone(&victim), Arc::clone(&file));
             thread::spawn(move || {
-                match acquire(&victim.word, Want::Shared, &mut { PATIENT }).ok().expect("no deadlock").0 {
+                match acquire::<_, Shared>(&victim.word, &mut { PATIENT }).ok().expect("no deadlock").0 {
                     Acquired::Latched(_) => unreachable!("it is departing, and nobody brings it in"),
                     // SAFETY: the page is absent, so its writer is through.
                     Acquired::Load(_loading) => file.0.with(|contents| unsafe { *contents }),
@@ -539,7 +540,7 @@ fn closing_with_reads_and_writes_in_flight() {
             let (page, ends) = (Arc::clone(&dirty), Arc::clone(&ends));
             thread::spawn(move || {
                 let held =
-                    acquire_resident(&page.word, Want::Shared, &mut { PATIENT }).ok().expect("no deadlock");
+                    acquire_resident::<_, Shared>(&page.word, &mut { PATIENT }).ok().expect("no deadlock");
                 let Some(held) = held else { return };
                 if page.frame.is_dirty() && page.frame.begin_write() {
                     let mark = page.frame.mark();
@@ -560,7 +561,7 @@ fn closing_with_reads_and_writes_in_flight() {
                 }
                 page.write(1);
                 page.frame.occupy(PageId(0));
-                drop(loading.publish(lease(), Want::Shared));
+                drop(loading.publish::<Shared>(lease()));
                 true
             })
         };
@@ -571,7 +572,7 @@ fn closing_with_reads_and_writes_in_flight() {
                 continue;
             }
             let held =
-                acquire_resident(&page.word, Want::Exclusive, &mut { PATIENT }).ok().expect("no deadlock");
+                acquire_resident::<_, Exclusive>(&page.word, &mut { PATIENT }).ok().expect("no deadlock");
             let Some(held) = held else { continue };
             ends.wait(&page.frame);
             page.frame.vacate(false);
@@ -608,7 +609,7 @@ fn a_load_that_is_held_off_sees_what_was_decided() {
                 thread::spawn(move || {
                     loop {
                         let Ok((Acquired::Load(loading), _)) =
-                            acquire(&page.word, Want::Shared, &mut { PATIENT })
+                            acquire::<_, Shared>(&page.word, &mut { PATIENT })
                         else {
                             unreachable!("nobody else loads it")
                         };
@@ -623,14 +624,14 @@ fn a_load_that_is_held_off_sees_what_was_decided() {
                         }
                         page.write(1);
                         page.frame.occupy(PageId(0));
-                        drop(loading.publish(lease(), Want::Shared));
+                        drop(loading.publish::<Shared>(lease()));
                         return true;
                     }
                 })
             };
             let loads = gate.hold_off_loads(0);
             let held =
-                acquire_resident(&page.word, Want::Exclusive, &mut { PATIENT }).ok().expect("no deadlock");
+                acquire_resident::<_, Exclusive>(&page.word, &mut { PATIENT }).ok().expect("no deadlock");
             if closes {
                 let was_loaded = held.is_some();
                 if let Some(held) = held {
@@ -720,7 +721,7 @@ fn a_dropped_future_in_flight() {
         assert_eq!(page.frame.pins(), 0, "nothing is held for a future that is gone");
         load.join().unwrap();
         assert_eq!(page.frame.pins(), 0);
-        let held = acquire_resident(&page.word, Want::Exclusive, &mut { Patience::None }).ok().flatten();
+        let held = acquire_resident::<_, Exclusive>(&page.word, &mut { Patience::None }).ok().flatten();
         assert!(held.is_some() && page.read() == 7);
     });
 }
@@ -731,13 +732,13 @@ fn a_future_that_waits_is_woken() {
     use std::sync::atomic::{AtomicBool, Ordering};
     model(|| {
         let page = Page::resident();
-        let held = latch(&page, Want::Exclusive);
+        let held = latch::<Exclusive>(&page);
         let woken = std::sync::Arc::new(Woken(AtomicBool::new(false)));
         let future = {
             let (page, woken) = (Arc::clone(&page), std::sync::Arc::clone(&woken));
             thread::spawn(move || {
                 loop {
-                    match Latch::try_new(&page.word, Want::Shared) {
+                    match Latch::<_, Shared>::try_new(&page.word) {
                         Ok(_) => return false,
                         Err(state)
                             if park_future(&page.word, state, 1, pool_waker(&woken.clone().into())) =>
@@ -796,7 +797,7 @@ fn optimistic_reads_are_whole() {
                 let (page, words) = (Arc::clone(&page), Arc::clone(&words));
                 thread::spawn(move || {
                     for value in 1..=2 {
-                        let mut held = latch(&page, Want::Exclusive);
+                        let mut held = latch::<Exclusive>(&page);
                         held.set_changed();
                         fence(Ordering::Release);
                         words[0].store(value, Ordering::Relaxed);
@@ -827,7 +828,7 @@ fn eviction_against_an_optimistic_reader() {
         let evictor = {
             let (page, reader) = (Arc::clone(&page), Arc::clone(&reader));
             thread::spawn(move || {
-                let (departing, _lease) = latch(&page, Want::Exclusive).depart();
+                let (departing, _lease) = latch::<Exclusive>(&page).depart();
                 drop(departing);
                 fence(Ordering::SeqCst);
                 if let Some(read) = reader.reading() {

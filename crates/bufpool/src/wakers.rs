@@ -246,8 +246,7 @@ mod tests {
     use super::*;
     use crate::files::word::OwnedWord;
     use crate::io::sim::SimDevice;
-    use crate::page::latch::Latch;
-    use crate::page::word::Want;
+    use crate::page::latch::{Exclusive, Latch};
     use crate::{FileOptions, PoolOptions};
 
     struct Calls<F>(F);
@@ -278,7 +277,7 @@ mod tests {
         };
         let mut future = tenant.read_async(file.page(1));
         let policy = pool.shared().policy.lock();
-        let claimed = Latch::try_new(OwnedWord::new(Arc::clone(&file.shared), 1), Want::Exclusive);
+        let claimed = Latch::<_, Exclusive>::try_new(OwnedWord::new(Arc::clone(&file.shared), 1));
         let claimed = claimed.expect("the page is free");
         assert!(Pin::new(&mut future).poll(&mut Context::from_waker(&waker)).is_pending());
         drop(claimed);

@@ -31,8 +31,8 @@ use crate::load::page_load::{Charge, Load, Loads};
 use crate::load::page_read::{Attempt, PageRead, Verdict};
 use crate::memory::lease::FrameLease;
 use crate::memory::request::{NextReads, ReadSource};
-use crate::page::latch::{Latch, Loading, Patience, wait_while_ahead};
-use crate::page::word::{PageWord, Want};
+use crate::page::latch::{Latch, Loading, Patience, Shared, wait_while_ahead};
+use crate::page::word::PageWord;
 use crate::state::waiting::{Limit, Purpose, Refused, Waits};
 use crate::thread::site::{Origin, SiteRef};
 use crate::tier::link::Taken;
@@ -198,7 +198,7 @@ impl<'g> Batch<'_, 'g> {
         let word = Access::of(self.tenant).checked_word(page, Purpose::Read, OPERATION)?;
         // A page may come or go between two looks, but not often.
         for _ in 0..4 {
-            match Latch::try_new(word, Want::Shared) {
+            match Latch::try_new(word) {
                 Ok(latch) => {
                     self.grant_hit(index, page, site, latch);
                     return Ok(true);
@@ -234,7 +234,7 @@ impl<'g> Batch<'_, 'g> {
         (page.page(), self.site.in_class(page.class()))
     }
 
-    fn grant_hit(&mut self, index: usize, page: Page<'g>, site: SiteRef, latch: Latch<&'g PageWord>) {
+    fn grant_hit(&mut self, index: usize, page: Page<'g>, site: SiteRef, latch: Latch<&'g PageWord, Shared>) {
         let tenant = self.tenant;
         let frame = Access::of(tenant).marked(latch.frame());
         Access::of(tenant).note_hit_at(tenant.pool.hot.tag, page, frame, site, false);
@@ -279,7 +279,7 @@ impl<'g> Batch<'_, 'g> {
         for Busy { index, cause } in std::mem::take(&mut self.busy) {
             let (page, site) = self.accessed(self.pages[index]);
             let word = page.file().shared.table.get(page.number());
-            if let Some(Ok(latch)) = word.map(|word| Latch::try_new(word, Want::Shared)) {
+            if let Some(Ok(latch)) = word.map(Latch::try_new) {
                 self.tenant.pool.count_waited(matches!(cause, Cause::Loading | Cause::Ahead));
                 self.grant_hit(index, page, site, latch);
             }
@@ -373,7 +373,7 @@ impl<'g> ReadSource for Stream<'_, '_, 'g> {
         let arrived = self.arrived.iter().map(|(entry, lease)| (&entry.load, lease.frame()));
         Loads::of(&tenant.pool).enter_all(arrived);
         for (Entry { index, page, load, .. }, lease) in self.arrived.drain(..) {
-            let latch = load.publish(lease, Want::Shared);
+            let latch = load.publish(lease);
             self.batch.granted[index] = Ok(Some(ReadGuard::new(tenant, page, latch)));
         }
     }

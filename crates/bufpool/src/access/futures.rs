@@ -10,6 +10,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,7 +34,7 @@ use crate::load::page_load::{Charge, Load, Loads};
 use crate::load::page_read::{Attempt, PageRead, Verdict};
 use crate::load::prefetch::Prefetch;
 use crate::memory::lease::FrameLease;
-use crate::page::latch::{Latch, Loading, Refusal, park_future, unpark_future};
+use crate::page::latch::{Exclusive, Latch, Loading, Mode, Refusal, Shared, park_future, unpark_future};
 use crate::state::shared::{PoolShared, drop_pool_elsewhere};
 use crate::state::waiting::{Limit, Purpose, Waits};
 use crate::thread::site::SiteRef;
@@ -83,12 +84,12 @@ use crate::write::evict::Emptying;
 /// Where no thread can be had for wakers, each poll that would wait wakes its task at once, so that it is
 /// polled again and again.
 #[must_use = "futures do nothing unless polled"]
-pub struct ReadFuture(Acquiring);
+pub struct ReadFuture(Acquiring<Shared>);
 
 /// A future of exclusive access to a page; see [`Tenant::write_async`], and [`ReadFuture`] for what holds of
 /// both.
 #[must_use = "futures do nothing unless polled"]
-pub struct WriteFuture(Acquiring);
+pub struct WriteFuture(Acquiring<Exclusive>);
 
 impl<'g> Access<'g> {
     pub(crate) fn read_future(self, page: Page<'_>, site: SiteRef) -> ReadFuture {
@@ -122,7 +123,7 @@ impl Future for WriteFuture {
 }
 
 /// An access that has not been granted yet.
-struct Acquiring {
+struct Acquiring<M: Mode> {
     tenant: Tenant,
     file: Keeper,
     number: u64,
@@ -136,6 +137,7 @@ struct Acquiring {
     /// Another access was loading the page.
     waited_for_load: bool,
     waits: Waits,
+    mode: PhantomData<M>,
 }
 
 /// What an access waits for. An alarm wakes its future when the wait is over.
@@ -175,7 +177,7 @@ impl Drop for LandedPin {
     }
 }
 
-impl Acquiring {
+impl<M: Mode> Acquiring<M> {
     fn new(tenant: &Tenant, page: Page<'_>, purpose: Purpose, site: SiteRef) -> Self {
         static IDS: AtomicU64 = AtomicU64::new(0);
         Self {
@@ -189,10 +191,11 @@ impl Acquiring {
             loaded: None,
             waited_for_load: false,
             waits: Waits::begin(&tenant.pool, Limit::Default),
+            mode: PhantomData,
         }
     }
 
-    fn poll(&mut self, waker: &Waker) -> Poll<Result<Latch<OwnedWord>>> {
+    fn poll(&mut self, waker: &Waker) -> Poll<Result<Latch<OwnedWord, M>>> {
         let outcome = self.advance(waker);
         if outcome.is_ready() {
             self.leave();
@@ -200,7 +203,7 @@ impl Acquiring {
         outcome
     }
 
-    fn advance(&mut self, waker: &Waker) -> Poll<Result<Latch<OwnedWord>>> {
+    fn advance(&mut self, waker: &Waker) -> Poll<Result<Latch<OwnedWord, M>>> {
         if let Err(error) = self.file.pool.owner.check(self.purpose.operation()) {
             return Poll::Ready(Err(self.file.page(self.number).named_in(error)));
         }
@@ -226,7 +229,7 @@ impl Acquiring {
         }
         loop {
             let word = OwnedWord::new(Arc::clone(&self.file.shared), self.number);
-            let state = match Latch::try_new(word.clone(), self.purpose.want()) {
+            let state = match Latch::try_new(word.clone()) {
                 Ok(latch) => return Poll::Ready(Ok(self.granted(latch.detached()))),
                 Err(state) => state,
             };
@@ -262,7 +265,7 @@ impl Acquiring {
     }
 
     /// An operation that is not decided yet holds off the load.
-    fn wait_at_gate(&mut self, waker: &Waker) -> Poll<Result<Latch<OwnedWord>>> {
+    fn wait_at_gate(&mut self, waker: &Waker) -> Poll<Result<Latch<OwnedWord, M>>> {
         let deadline = match self.latch_deadline() {
             Ok(deadline) => deadline,
             Err(error) => return Poll::Ready(Err(error)),
@@ -277,7 +280,7 @@ impl Acquiring {
     }
 
     /// The access is granted: a hit, unless the page was loaded for it.
-    fn granted(&mut self, latch: Latch<OwnedWord>) -> Latch<OwnedWord> {
+    fn granted(&mut self, latch: Latch<OwnedWord, M>) -> Latch<OwnedWord, M> {
         let pool = &self.file.pool;
         if self.loaded.is_none() {
             pool.count_waited(self.waited_for_load);
@@ -294,7 +297,11 @@ impl Acquiring {
     }
 
     /// Gets a frame for the page and begins to read it.
-    fn begin_load(&mut self, loading: Loading<OwnedWord>, waker: &Waker) -> Poll<Result<Latch<OwnedWord>>> {
+    fn begin_load(
+        &mut self,
+        loading: Loading<OwnedWord>,
+        waker: &Waker,
+    ) -> Poll<Result<Latch<OwnedWord, M>>> {
         let operation = self.purpose.operation();
         let pool = Arc::clone(self.file.pool.shared());
         let page = PageId::in_file(self.file.id(), self.number);
@@ -378,7 +385,7 @@ impl Acquiring {
     }
 }
 
-impl Drop for Acquiring {
+impl<M: Mode> Drop for Acquiring<M> {
     fn drop(&mut self) {
         self.leave();
     }

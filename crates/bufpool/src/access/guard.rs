@@ -27,7 +27,7 @@ use crate::handle::tenant::Tenant;
 use crate::hits::fast_path::PoolTag;
 use crate::memory::arena::PAGE_BYTES_MIN;
 use crate::memory::frame::Frame;
-use crate::page::latch::{Latch, SharedLatch};
+use crate::page::latch::{Exclusive, Latch, Mode, Shared, SharedLatch};
 use crate::page::word::PageWord;
 use crate::state::shared::PoolShared;
 use crate::state::waiting::Purpose;
@@ -66,7 +66,7 @@ pub struct PassingGuard<'g> {
 pub struct WriteGuard<'g> {
     /// The frame's bytes; valid as long as the latch is held.
     bytes: NonNull<[u8]>,
-    latch: Latch<&'g PageWord>,
+    latch: Latch<&'g PageWord, Exclusive>,
     // Dropped after the latch: the page is let go of before the recorder hears of it.
     hold: HoldCount<'g>,
     /// Marked dirty through this guard.
@@ -197,8 +197,8 @@ impl<'p> HoldRecord<'p> {
 }
 
 impl<'g> ReadGuard<'g> {
-    /// From a shared latch.
-    pub(crate) fn new(tenant: &'g Tenant, page: Page<'g>, latch: Latch<&'g PageWord>) -> Self {
+    /// From a latch on the page.
+    pub(crate) fn new(tenant: &'g Tenant, page: Page<'g>, latch: Latch<&'g PageWord, Shared>) -> Self {
         Self::on_latch(tenant, page, latch.into())
     }
 
@@ -294,7 +294,7 @@ impl Drop for PassingGuard<'_> {
 
 impl<'g> WriteGuard<'g> {
     #[inline]
-    pub(crate) fn new(tenant: &'g Tenant, page: Page<'g>, latch: Latch<&'g PageWord>) -> Self {
+    pub(crate) fn new(tenant: &'g Tenant, page: Page<'g>, latch: Latch<&'g PageWord, Exclusive>) -> Self {
         let pool = &*tenant.pool;
         let bytes = pool.arena.frame(latch.frame());
         let hold = HoldCount::new(tenant, page);
@@ -441,7 +441,7 @@ impl<'g> Pin<'g> {
         Ok(WriteGuard::new(self.hold.tenant, self.page(), latch))
     }
 
-    fn latch(&self, purpose: Purpose, site: SiteRef) -> Result<Latch<&'g PageWord>> {
+    fn latch<M: Mode>(&self, purpose: Purpose, site: SiteRef) -> Result<Latch<&'g PageWord, M>> {
         let (pool, page, tenant) = (self.hold.pool(), self.page(), self.hold.tenant);
         pool.owner.check(purpose.operation()).map_err(|error| page.named_in(error))?;
         let latch = Access::of(tenant).latch_pinned(page, self.word, purpose)?;

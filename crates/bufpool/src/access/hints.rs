@@ -34,7 +34,6 @@ use crate::handle::file::{File, Page};
 use crate::handle::tenant::Tenant;
 use crate::load::prefetch::Prefetch;
 use crate::page::latch::Latch;
-use crate::page::word::Want;
 use crate::policy::ahead::Expectation;
 use crate::policy::state::PolicyState;
 use crate::state::waiting::{Limit, Purpose, Refused};
@@ -571,7 +570,7 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
         let page = file.page(number);
         Access::of(&self.tenant).checked_word(page, Purpose::Read, NEXT)?;
         let word = OwnedWord::new(Arc::clone(&file.shared), number);
-        let state = match Latch::try_new(word, Want::Shared) {
+        let state = match Latch::try_new(word) {
             Ok(latch) => {
                 let access = Access::of(&self.tenant);
                 let frame = access.marked(latch.frame());
@@ -584,10 +583,12 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
             self.waits();
         }
         let since = Instant::now();
-        let latch = Access::of(&self.tenant).latch_shared(page, origin.site());
+        let access = Access::of(&self.tenant);
+        let latch =
+            access.latch_shared_slowly(page, origin.place, origin.scope(), origin.class, Limit::Default);
         self.rate.waited += since.elapsed();
         let latch = latch.map_err(Refused::into_error)?;
-        Ok(OwnedReadGuard::on_latch(file.keeper(), number, latch.into()))
+        Ok(OwnedReadGuard::on_latch(file.keeper(), number, latch))
     }
 
     /// The reader is about to wait for a page that is being fetched: more should have been, earlier.
@@ -596,17 +597,6 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
             self.tenant.pool.policy.lock().directory.hint_waited(list.id);
             self.pump();
         }
-    }
-}
-
-impl<'g> Access<'g> {
-    /// A shared latch on a page that could not be latched at once.
-    fn latch_shared(
-        self,
-        page: Page<'g>,
-        site: SiteRef,
-    ) -> std::result::Result<Latch<&'g crate::page::word::PageWord>, Refused> {
-        self.latch(page, Purpose::Read, site.into(), Limit::Default)
     }
 }
 

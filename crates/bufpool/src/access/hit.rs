@@ -19,7 +19,7 @@ use crate::hits::log::{self, existing_ring};
 use crate::load::miss::Miss;
 use crate::load::page_load::{Charge, Load};
 use crate::load::prefetch::Prefetch;
-use crate::page::latch::{Acquired, Latch, Refusal, SharedLatch, acquire, acquire_resident};
+use crate::page::latch::{Acquired, Exclusive, Latch, Mode, Refusal, SharedLatch, acquire, acquire_resident};
 use crate::page::table::NoWord;
 use crate::page::word::PageWord;
 use crate::state::shared::PoolShared;
@@ -124,7 +124,7 @@ impl<'g> Access<'g> {
         Ok(())
     }
 
-    /// The latch that `purpose` wants: at once on a resident page that is free, else after a wait or a load.
+    /// An exclusive latch: at once on a resident page that is free, else after a wait or a load.
     #[inline]
     pub(crate) fn latch(
         self,
@@ -132,12 +132,12 @@ impl<'g> Access<'g> {
         purpose: Purpose,
         origin: Origin,
         limit: Limit,
-    ) -> Granted<Latch<&'g PageWord>> {
+    ) -> Granted<Latch<&'g PageWord, Exclusive>> {
         let file = page.file();
         if let Some(pages) = file.hot.pages(self.tenant.open_in())
             && file.shared.takes_writes()
             && let Some(word) = pages.word_or_far(page.number(), &page.file().shared.table)
-            && let Ok(latch) = Latch::try_new(word, purpose.want())
+            && let Ok(latch) = Latch::try_new(word)
         {
             let creation = purpose == Purpose::Create;
             self.note_hit(pages.tag, page, self.marked(latch.frame()), origin, creation);
@@ -170,7 +170,7 @@ impl<'g> Access<'g> {
         purpose: Purpose,
         site: SiteRef,
         limit: Limit,
-    ) -> Granted<Latch<&'g PageWord>> {
+    ) -> Granted<Latch<&'g PageWord, Exclusive>> {
         self.latch_or_load(page, purpose, self.called(site), limit)
     }
 
@@ -182,24 +182,24 @@ impl<'g> Access<'g> {
     }
 
     /// Waits, loads, or finds out what is wrong.
-    pub(super) fn latch_or_load(
+    pub(super) fn latch_or_load<M: Mode>(
         self,
         page: Page<'g>,
         purpose: Purpose,
         site: SiteRef,
         limit: Limit,
-    ) -> Granted<Latch<&'g PageWord>> {
+    ) -> Granted<Latch<&'g PageWord, M>> {
         self.latch_or_load_within(page, purpose, site, Waits::begin(&self.tenant.pool, limit))
     }
 
     /// As [`latch_or_load`](Self::latch_or_load), with what is left of waits that may have begun before.
-    pub(super) fn latch_or_load_within(
+    pub(super) fn latch_or_load_within<M: Mode>(
         self,
         page: Page<'g>,
         purpose: Purpose,
         site: SiteRef,
         mut waits: Waits,
-    ) -> Granted<Latch<&'g PageWord>> {
+    ) -> Granted<Latch<&'g PageWord, M>> {
         let operation = purpose.operation();
         let pool = &*self.tenant.pool;
         loop {
@@ -211,7 +211,7 @@ impl<'g> Access<'g> {
                 // are applied now, so that more can be planned.
                 HitLog::of(pool).drain_own_log(ring, Level::Half);
             }
-            match acquire(word, purpose.want(), &mut waits.latch) {
+            match acquire(word, &mut waits.latch) {
                 Err(refusal) => return Err(refused(pool, page, refusal, waits.own_limit, operation)),
                 Ok((Acquired::Load(loading), _)) => {
                     let charge = Charge { tenant: self.tenant.tenant_id(), site };
@@ -234,12 +234,12 @@ impl<'g> Access<'g> {
     }
 
     /// Latches a page that the caller has pinned.
-    pub(crate) fn latch_pinned(
+    pub(crate) fn latch_pinned<M: Mode>(
         self,
         page: Page<'g>,
         word: &'g PageWord,
         purpose: Purpose,
-    ) -> Result<Latch<&'g PageWord>> {
+    ) -> Result<Latch<&'g PageWord, M>> {
         let operation = purpose.operation();
         if purpose != Purpose::Read {
             page.file().shared.check_writable(operation).map_err(|error| page.named_in(error))?;
@@ -247,7 +247,7 @@ impl<'g> Access<'g> {
         page.file().shared.check_whole(page.number(), operation)?;
         let pool = &*self.tenant.pool;
         let mut waits = Waits::begin(pool, Limit::Default);
-        match acquire_resident(word, purpose.want(), &mut waits.latch) {
+        match acquire_resident(word, &mut waits.latch) {
             Ok(latch) => Ok(latch.expect("a pinned page stays resident")),
             Err(refusal) => Err(refused(pool, page, refusal, false, operation).into_error()),
         }

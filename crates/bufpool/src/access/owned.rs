@@ -24,7 +24,7 @@ use crate::handle::tenant::Tenant;
 use crate::hits::fast_path::PoolTag;
 use crate::memory::arena::PAGE_BYTES_MIN;
 use crate::memory::frame::Frame;
-use crate::page::latch::{Latch, SharedLatch};
+use crate::page::latch::{Exclusive, Latch, Mode, Shared, SharedLatch};
 use crate::page::word::PageWord;
 use crate::state::waiting::{Limit, Purpose};
 use crate::thread::holds::HoldsSlot;
@@ -47,7 +47,7 @@ pub struct OwnedReadGuard {
 ///
 /// The page becomes dirty when its bytes are first borrowed mutably.
 pub struct OwnedWriteGuard {
-    held: OwnedHeld<Latch<&'static PageWord>>,
+    held: OwnedHeld<Latch<&'static PageWord, Exclusive>>,
     /// Marked dirty through this guard.
     written: bool,
     /// Where the log ended when the guard was granted.
@@ -223,7 +223,7 @@ impl OwnedReadGuard {
     }
 
     /// As [`on_latch`](Self::on_latch), from one that was taken for a future.
-    pub(crate) fn on_owned(file: Keeper, number: u64, latch: Latch<OwnedWord>) -> Self {
+    pub(crate) fn on_owned(file: Keeper, number: u64, latch: Latch<OwnedWord, Shared>) -> Self {
         // SAFETY: the guard lets go of the latch before the file.
         let word = unsafe { kept_word(latch.word()) };
         Self::on_latch(file, number, latch.through(word).into())
@@ -251,7 +251,10 @@ impl Deref for OwnedReadGuard {
 
 impl OwnedWriteGuard {
     /// From an exclusive latch on page `number` of `file`, which is no thread's.
-    pub(crate) fn new<W: Deref<Target = PageWord>>(file: Keeper, number: u64, latch: Latch<W>) -> Self {
+    pub(crate) fn new<W>(file: Keeper, number: u64, latch: Latch<W, Exclusive>) -> Self
+    where
+        W: Deref<Target = PageWord>,
+    {
         let pool = &file.pool;
         let frame = latch.frame();
         let bytes = pool.arena.frame(frame);
@@ -380,12 +383,12 @@ impl OwnedPin {
         Ok(WriteGuard::new(tenant, self.page(), latch))
     }
 
-    fn latch<'g>(
+    fn latch<'g, M: Mode>(
         &'g self,
         tenant: &'g Tenant,
         purpose: Purpose,
         site: SiteRef,
-    ) -> Result<Latch<&'g PageWord>> {
+    ) -> Result<Latch<&'g PageWord, M>> {
         let (page, access, operation) = (self.page(), Access::of(tenant), purpose.operation());
         let checked = tenant.check_open(operation).and_then(|()| tenant.check_file(&self.file, operation));
         checked.map_err(|error| page.named_in(error))?;

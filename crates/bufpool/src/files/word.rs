@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::files::shared::FileShared;
 use crate::memory::lease::FrameLease;
-use crate::page::latch::{Latch, wake};
+use crate::page::latch::{Exclusive, Latch, wake};
 use crate::page::word::PageWord;
 use crate::sharded::Shard;
 
@@ -60,7 +60,7 @@ impl Deref for OwnedWord {
 /// A page that its holder is about to drop or write: number and exclusive latch.
 pub(crate) struct Seized {
     pub number: u64,
-    pub latch: Latch<OwnedWord>,
+    pub latch: Latch<OwnedWord, Exclusive>,
 }
 
 /// All resident pages of a range of a file, for a caller that decides whether they leave.

@@ -26,7 +26,7 @@ use crate::load::page_load::{Found, Load, Loads};
 use crate::load::page_read::{Attempt, PageRead};
 use crate::load::prefetch::Prefetch;
 use crate::memory::lease::FrameLease;
-use crate::page::latch::Latch;
+use crate::page::latch::{Latch, Mode};
 use crate::page::word::PageWord;
 use crate::policy::claims::{Admitted, Dirty};
 use crate::state::shared::PoolShared;
@@ -50,7 +50,7 @@ impl<'p> Miss<'p> {
 
     /// Brings the page in for `tenant` and latches it. Waits for a frame as long as `waits` allows, for a
     /// victim that has to be written, and for the read.
-    pub(crate) fn bring_in<'g>(
+    pub(crate) fn bring_in<'g, M: Mode>(
         self,
         tenant: &Tenant,
         page: Page<'g>,
@@ -58,7 +58,7 @@ impl<'p> Miss<'p> {
         purpose: Purpose,
         site: SiteRef,
         waits: &mut Waits,
-    ) -> std::result::Result<Latch<&'g PageWord>, Refused> {
+    ) -> std::result::Result<Latch<&'g PageWord, M>, Refused> {
         let search = FrameSearch::new(tenant, page, purpose, site, Seeker::Thread);
         let mut found = match Self::find_frame(search, waits) {
             Ok(found) => found,
@@ -78,7 +78,7 @@ impl<'p> Miss<'p> {
                 return Err(error.into());
             }
         }
-        Ok(Loads::of(self.pool).complete(load, found, purpose.want()))
+        Ok(Loads::of(self.pool).complete(load, found))
     }
 
     fn find_frame(mut search: FrameSearch<'_>, waits: &mut Waits) -> std::result::Result<Found, Refused> {

@@ -18,8 +18,8 @@ use crate::error::Result;
 use crate::files::shared::FileShared;
 use crate::memory::frame::{Below, FrameTable};
 use crate::memory::lease::FrameLease;
-use crate::page::latch::{Latch, Loading};
-use crate::page::word::{PageWord, Want};
+use crate::page::latch::{Latch, Loading, Mode};
+use crate::page::word::PageWord;
 use crate::policy::state::PolicyState;
 use crate::state::shared::PoolShared;
 use crate::thread::site::SiteRef;
@@ -64,9 +64,9 @@ impl<W: Deref<Target = PageWord>> Load<W> {
         }
     }
 
-    /// After [`enter`](Self::enter): others find the page, and the caller has the latch that it wants.
-    pub fn publish(self, lease: FrameLease, want: Want) -> Latch<W> {
-        self.loading.publish(lease, want)
+    /// After [`enter`](Self::enter): others find the page, and the caller has a latch on it.
+    pub fn publish<M: Mode>(self, lease: FrameLease) -> Latch<W, M> {
+        self.loading.publish(lease)
     }
 
     /// As [`publish`](Self::publish), without a latch.
@@ -112,8 +112,11 @@ impl<'p> Loads<'p> {
         Self { pool }
     }
 
-    /// The page is in the frame that was found for it. Returns the latch that the caller wants.
-    pub fn complete<W: Deref<Target = PageWord>>(self, load: Load<W>, found: Found, want: Want) -> Latch<W> {
+    /// The page is in the frame that was found for it. Returns a latch on it.
+    pub fn complete<W, M: Mode>(self, load: Load<W>, found: Found) -> Latch<W, M>
+    where
+        W: Deref<Target = PageWord>,
+    {
         let Found { lease, is_entered } = found;
         if is_entered {
             let frame = self.pool.frames.get(lease.frame());
@@ -124,7 +127,7 @@ impl<'p> Loads<'p> {
         } else {
             load.enter(lease.frame(), &self.pool.frames, &mut self.pool.policy.lock());
         }
-        load.publish(lease, want)
+        load.publish(lease)
     }
 
     /// The pages are in their frames, and are to be published; under one hold of the policy lock.
@@ -153,6 +156,7 @@ mod tests {
     use super::*;
     use crate::hits::filter::HitFilter;
     use crate::memory::arena::Arena;
+    use crate::page::latch::{Exclusive, Shared};
     use crate::policy::ahead::{Ahead, AheadLimits};
     use crate::policy::state::PolicyParts;
     use crate::policy::tenant_entry::Managers;
@@ -231,9 +235,9 @@ mod tests {
         let free = bench.policy.free.len();
         let (load, lease) = bench.begin();
         let frame = lease.frame();
-        assert!(Latch::try_new(bench.word, Want::Shared).is_err(), "others wait");
+        assert!(Latch::<_, Shared>::try_new(bench.word).is_err(), "others wait");
         load.enter(frame, &bench.frames, &mut bench.policy);
-        let latch = load.publish(lease, Want::Exclusive);
+        let latch = load.publish::<Exclusive>(lease);
         assert_eq!((latch.frame(), bench.frames.get(frame).page()), (frame, Some(PAGE)));
         assert!(!bench.frames.get(frame).is_dirty());
         assert_eq!((bench.policy.directory.page(frame), bench.policy.free.len()), (Some(PAGE), free - 1));

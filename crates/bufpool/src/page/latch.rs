@@ -1,8 +1,8 @@
 //! Latches on page words: waiting for them, and the right they give to a frame's bytes.
 //!
-//! A held latch is a value; dropping it lets go. The values are generic over how the word is reached: a
-//! reference into a page table for guards, an owned handle for pages that depart while nobody's stack holds
-//! them.
+//! A held latch is a value; dropping it lets go. Whether it is shared or exclusive is part of its type. The
+//! values are generic over how the word is reached: a reference into a page table for guards, an owned handle
+//! for pages that depart while nobody's stack holds them.
 //!
 //! Threads wait in a table of [`PLACES`] places shared by all words of the process; a word's place is found
 //! by hashing its address. A thread that releases a word with waiters wakes all waiters of the place. A
@@ -64,51 +64,88 @@ pub(crate) enum Refusal {
 }
 
 /// What a thread that wants a page comes to hold.
-pub(crate) enum Acquired<W: Deref<Target = PageWord>> {
+pub(crate) enum Acquired<W: Deref<Target = PageWord>, M: Mode> {
     /// The page is resident.
-    Latched(Latch<W>),
+    Latched(Latch<W, M>),
     /// The page is absent, and the caller is the one to bring it in.
     Load(Loading<W>),
 }
 
-/// A shared or exclusive latch on a resident page.
-pub(crate) struct Latch<W: Deref<Target = PageWord>> {
+/// How a latch is held: [`Shared`] or [`Exclusive`].
+pub(crate) trait Mode: Copy + Default {
+    const WANT: Want;
+
+    /// Lets go.
+    fn release(self, word: &PageWord) -> Wake;
+}
+
+/// With others that read.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Shared;
+
+/// By one alone, who may write.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Exclusive {
+    /// The contents may have been changed.
+    changed: bool,
+    /// If a panic drops the latch, the page stays latched.
+    kept_on_panic: bool,
+}
+
+impl Mode for Shared {
+    const WANT: Want = Want::Shared;
+
+    #[inline]
+    fn release(self, word: &PageWord) -> Wake {
+        word.release_shared()
+    }
+}
+
+impl Mode for Exclusive {
+    const WANT: Want = Want::Exclusive;
+
+    #[inline]
+    fn release(self, word: &PageWord) -> Wake {
+        if self.kept_on_panic && std::thread::panicking() {
+            return Wake::Nobody;
+        }
+        word.release_exclusive(self.changed)
+    }
+}
+
+/// A latch on a resident page.
+pub(crate) struct Latch<W: Deref<Target = PageWord>, M: Mode> {
     word: W,
     frame: FrameId,
-    want: Want,
-    /// The contents may have been changed under an exclusive latch.
-    changed: bool,
-    /// If a panic drops this exclusive latch, the page stays latched.
-    kept_on_panic: bool,
+    mode: M,
     mark: held::Mark,
 }
 
-impl<W: Deref<Target = PageWord>> Latch<W> {
+impl<W: Deref<Target = PageWord>, M: Mode> Latch<W, M> {
     /// A latch without waiting.
     #[inline]
-    pub fn try_new(word: W, want: Want) -> Result<Self, PageState> {
-        let frame = match want {
+    pub fn try_new(word: W) -> Result<Self, PageState> {
+        let frame = match M::WANT {
             Want::Shared => word.try_shared()?,
             Want::Exclusive => word.try_exclusive()?,
         };
         let mark = held::Mark::add(&word);
-        Ok(Self { word, frame, want, changed: false, kept_on_panic: false, mark })
+        Ok(Self { word, frame, mode: M::default(), mark })
     }
 
     /// The same latch, with the word reached in another way.
-    pub fn through<V: Deref<Target = PageWord>>(self, word: V) -> Latch<V> {
+    pub fn through<V: Deref<Target = PageWord>>(self, word: V) -> Latch<V, M> {
         assert!(std::ptr::eq::<PageWord>(&*self.word, &*word), "the same word");
+        let (_, frame, mode, mark) = self.into_parts();
+        Latch { word, frame, mode, mark }
+    }
+
+    /// The latch goes on in its parts, which do not let go of it.
+    fn into_parts(self) -> (W, FrameId, M, held::Mark) {
         let latch = ManuallyDrop::new(self);
         // SAFETY: `latch` is not dropped, so its word is moved out once.
-        drop(unsafe { std::ptr::read(&raw const latch.word) });
-        Latch {
-            word,
-            frame: latch.frame,
-            want: latch.want,
-            changed: latch.changed,
-            kept_on_panic: latch.kept_on_panic,
-            mark: latch.mark,
-        }
+        let word = unsafe { std::ptr::read(&raw const latch.word) };
+        (word, latch.frame, latch.mode, latch.mark)
     }
 
     /// The same latch, for an owner that may let go of it on another thread.
@@ -135,30 +172,6 @@ impl<W: Deref<Target = PageWord>> Latch<W> {
         FrameView { lease, _latch: std::marker::PhantomData }
     }
 
-    /// Notes that the contents change; the latch is exclusive.
-    #[inline]
-    pub fn set_changed(&mut self) {
-        debug_assert_eq!(self.want, Want::Exclusive);
-        self.changed = true;
-    }
-
-    /// If a panic drops the latch, which is exclusive, the page stays latched until somebody
-    /// [regains](Self::regain) the latch.
-    pub fn keep_on_panic(&mut self) {
-        self.kept_on_panic = true;
-    }
-
-    /// The exclusive latch that a panic has dropped and not let go of.
-    ///
-    /// # Safety
-    ///
-    /// There was such a latch on the word, and nobody else has regained it.
-    pub unsafe fn regain(word: W) -> Self {
-        let frame = word.state().resident_frame().expect("a latched page is resident");
-        let mark = held::Mark::add(&word);
-        Self { word, frame, want: Want::Exclusive, changed: true, kept_on_panic: false, mark }
-    }
-
     /// The page's bytes, which nobody changes while the latch is borrowed.
     #[inline]
     pub fn bytes<'a>(&'a self, arena: &'a Arena) -> &'a [u8] {
@@ -167,43 +180,55 @@ impl<W: Deref<Target = PageWord>> Latch<W> {
         // borrowed.
         unsafe { arena.frame(self.frame).as_ref() }
     }
+}
 
-    /// Turns the exclusive latch into a shared one, without letting go.
-    pub fn downgrade(mut self) -> Self {
-        debug_assert_eq!(self.want, Want::Exclusive);
-        wake(&self.word, self.word.downgrade(self.changed));
-        self.want = Want::Shared;
-        self.changed = false;
-        self
+impl<W: Deref<Target = PageWord>> Latch<W, Exclusive> {
+    /// Notes that the contents change.
+    #[inline]
+    pub fn set_changed(&mut self) {
+        self.mode.changed = true;
     }
 
-    /// Turns the exclusive latch into the right to take the page out of its frame: the frame's lease, and the
-    /// word, which stays held.
-    pub fn depart(mut self) -> (HeldWord<W>, FrameLease) {
-        assert_eq!(self.want, Want::Exclusive);
-        self.mark.remove(&self.word);
-        let latch = ManuallyDrop::new(self);
+    /// If a panic drops the latch, the page stays latched until somebody [regains](Self::regain) the latch.
+    pub fn keep_on_panic(&mut self) {
+        self.mode.kept_on_panic = true;
+    }
+
+    /// The latch that a panic has dropped and not let go of.
+    ///
+    /// # Safety
+    ///
+    /// There was such a latch on the word, and nobody else has regained it.
+    pub unsafe fn regain(word: W) -> Self {
+        let frame = word.state().resident_frame().expect("a latched page is resident");
+        let mark = held::Mark::add(&word);
+        Self { word, frame, mode: Exclusive { changed: true, kept_on_panic: false }, mark }
+    }
+
+    /// Turns the latch into a shared one, without letting go.
+    pub fn downgrade(self) -> Latch<W, Shared> {
+        let (word, frame, Exclusive { changed, .. }, mark) = self.into_parts();
+        wake(&word, word.downgrade(changed));
+        Latch { word, frame, mode: Shared, mark }
+    }
+
+    /// Turns the latch into the right to take the page out of its frame: the frame's lease, and the word,
+    /// which stays held.
+    pub fn depart(self) -> (HeldWord<W>, FrameLease) {
+        let (word, frame, _, mut mark) = self.into_parts();
+        mark.remove(&word);
         // SAFETY: the latch is exclusive and ends here without letting go of the word, so this is the only
         // way to the bytes.
-        let lease = unsafe { FrameLease::from_word(latch.frame) };
-        // SAFETY: `latch` is not dropped, so its word is moved out once.
-        let word = unsafe { std::ptr::read(&raw const latch.word) };
+        let lease = unsafe { FrameLease::from_word(frame) };
         (HeldWord { word: Some(word) }, lease)
     }
 }
 
-impl<W: Deref<Target = PageWord>> Drop for Latch<W> {
+impl<W: Deref<Target = PageWord>, M: Mode> Drop for Latch<W, M> {
     #[inline]
     fn drop(&mut self) {
         self.mark.remove(&self.word);
-        let wakes = match self.want {
-            Want::Shared => self.word.release_shared(),
-            Want::Exclusive if self.kept_on_panic && std::thread::panicking() => return,
-            Want::Exclusive => self.word.release_exclusive(self.changed),
-        };
-        if wakes == Wake::All {
-            wake(&self.word, wakes);
-        }
+        wake(&self.word, self.mode.release(&self.word));
     }
 }
 
@@ -256,12 +281,11 @@ impl<'g> SharedLatch<'g> {
     }
 }
 
-impl<'g> From<Latch<&'g PageWord>> for SharedLatch<'g> {
-    /// The same latch; it is shared.
-    fn from(latch: Latch<&'g PageWord>) -> Self {
-        assert_eq!(latch.want, Want::Shared);
-        let latch = ManuallyDrop::new(latch);
-        Self { word: latch.word, mark: latch.mark }
+impl<'g> From<Latch<&'g PageWord, Shared>> for SharedLatch<'g> {
+    /// The same latch.
+    fn from(latch: Latch<&'g PageWord, Shared>) -> Self {
+        let (word, .., mark) = latch.into_parts();
+        Self { word, mark }
     }
 }
 
@@ -331,16 +355,16 @@ impl<W: Deref<Target = PageWord>> Loading<W> {
         wake(&word, word.publish_unlatched(lease.into_word()));
     }
 
-    /// The page is in the leased frame; what the caller wants is held.
-    pub fn publish(mut self, lease: FrameLease, want: Want) -> Latch<W> {
+    /// The page is in the leased frame, and latched.
+    pub fn publish<M: Mode>(mut self, lease: FrameLease) -> Latch<W, M> {
         let word = self.word.take().expect("published once");
         let frame = lease.into_word();
-        let wakes = match want {
+        let wakes = match M::WANT {
             Want::Shared => word.publish_shared(frame),
             Want::Exclusive => word.publish_exclusive(frame),
         };
         wake(&word, wakes);
-        Latch { word, frame, want, changed: false, kept_on_panic: false, mark: self.mark }
+        Latch { word, frame, mode: M::default(), mark: self.mark }
     }
 }
 
@@ -383,13 +407,13 @@ impl<W: Deref<Target = PageWord>> Drop for HeldWord<W> {
 /// Latches the page, or wins the right to load it, waiting as long as `patience` allows. Also says whether
 /// the caller waited for another thread to load the page.
 #[cold]
-pub(crate) fn acquire<W>(word: W, want: Want, patience: &mut Patience) -> Result<(Acquired<W>, bool), Refusal>
+pub(crate) fn acquire<W, M: Mode>(word: W, patience: &mut Patience) -> Result<(Acquired<W, M>, bool), Refusal>
 where
     W: Deref<Target = PageWord> + Copy,
 {
     let mut waited_for_load = false;
     loop {
-        let state = match Latch::try_new(word, want) {
+        let state = match Latch::try_new(word) {
             Ok(latch) => return Ok((Acquired::Latched(latch), waited_for_load)),
             Err(state) if state.is_absent() => match Loading::try_new(word) {
                 Ok(loading) => return Ok((Acquired::Load(loading), waited_for_load)),
@@ -399,25 +423,24 @@ where
             Err(state) => state,
         };
         waited_for_load |= state.is_loading();
-        wait_for_change(&word, state, want, patience)?;
+        wait_for_change(&word, state, M::WANT, patience)?;
     }
 }
 
 /// Latches the page if it is resident, waiting as long as `patience` allows. None if it is absent.
 #[cold]
-pub(crate) fn acquire_resident<W>(
+pub(crate) fn acquire_resident<W, M: Mode>(
     word: W,
-    want: Want,
     patience: &mut Patience,
-) -> Result<Option<Latch<W>>, Refusal>
+) -> Result<Option<Latch<W, M>>, Refusal>
 where
     W: Deref<Target = PageWord> + Clone,
 {
     loop {
-        match Latch::try_new(word.clone(), want) {
+        match Latch::try_new(word.clone()) {
             Ok(latch) => return Ok(Some(latch)),
             Err(state) if state.is_absent() => return Ok(None),
-            Err(state) => wait_for_change(&word, state, want, patience)?,
+            Err(state) => wait_for_change(&word, state, M::WANT, patience)?,
         }
     }
 }
@@ -639,34 +662,33 @@ mod tests {
     const LONG: Patience = Patience::Limit(Duration::from_secs(60));
 
     fn loaded(word: &PageWord, arena: &Arena, lease: FrameLease) {
-        let Ok((Acquired::Load(loading), false)) = acquire(word, Want::Shared, &mut { Patience::None })
-        else {
+        let Ok((Acquired::Load(loading), false)) = acquire::<_, Shared>(word, &mut { Patience::None }) else {
             panic!("{word:?}");
         };
         assert!(arena.bytes(&lease).iter().all(|&byte| byte == 0));
-        drop(loading.publish(lease, Want::Shared));
+        drop(loading.publish::<Shared>(lease));
     }
 
     #[test]
     fn every_state_allows_what_the_table_says() {
         let (arena, mut leases) = Arena::new(1, 4096).unwrap();
         let word = PageWord::new();
-        assert!(acquire_resident(&word, Want::Shared, &mut { Patience::None }).unwrap().is_none());
+        assert!(acquire_resident::<_, Shared>(&word, &mut { Patience::None }).unwrap().is_none());
         loaded(&word, &arena, leases.pop().unwrap());
-        let one = Latch::try_new(&word, Want::Shared).ok().unwrap();
-        let two = Latch::try_new(&word, Want::Shared).ok().unwrap();
+        let one = Latch::<_, Shared>::try_new(&word).ok().unwrap();
+        let two = Latch::<_, Shared>::try_new(&word).ok().unwrap();
         assert_eq!(word.state().holders(), 2);
-        assert!(Latch::try_new(&word, Want::Exclusive).is_err());
+        assert!(Latch::<_, Exclusive>::try_new(&word).is_err());
         drop((one, two));
         let before = word.state().version();
-        let mut latch = Latch::try_new(&word, Want::Exclusive).ok().unwrap();
-        assert!(Latch::try_new(&word, Want::Shared).is_err());
+        let mut latch = Latch::<_, Exclusive>::try_new(&word).ok().unwrap();
+        assert!(Latch::<_, Shared>::try_new(&word).is_err());
         latch.set_changed();
         let latch = latch.downgrade();
         assert_eq!(word.state().version(), before + 1);
         assert_eq!(word.state().holders(), 1);
         drop(latch);
-        let latch = Latch::try_new(&word, Want::Exclusive).ok().unwrap();
+        let latch = Latch::<_, Exclusive>::try_new(&word).ok().unwrap();
         let (departing, lease) = latch.depart();
         assert_eq!(lease.frame(), FrameId(0));
         drop(departing);
@@ -679,12 +701,12 @@ mod tests {
         let (arena, mut leases) = Arena::new(1, 4096).unwrap();
         let word = PageWord::new();
         loaded(&word, &arena, leases.pop().unwrap());
-        let latch = Latch::try_new(&word, Want::Exclusive).ok().unwrap();
+        let latch = Latch::<_, Exclusive>::try_new(&word).ok().unwrap();
         if cfg!(debug_assertions) {
-            assert_eq!(acquire(&word, Want::Shared, &mut { LONG }).err(), Some(Refusal::Own));
+            assert_eq!(acquire::<_, Shared>(&word, &mut { LONG }).err(), Some(Refusal::Own));
         }
         drop(latch);
-        assert!(acquire(&word, Want::Shared, &mut { LONG }).is_ok());
+        assert!(acquire::<_, Shared>(&word, &mut { LONG }).is_ok());
     }
 
     #[test]
@@ -692,10 +714,10 @@ mod tests {
         let (arena, mut leases) = Arena::new(1, 4096).unwrap();
         let word = PageWord::new();
         loaded(&word, &arena, leases.pop().unwrap());
-        let latch = Latch::try_new(&word, Want::Shared).ok().unwrap();
+        let latch = Latch::<_, Shared>::try_new(&word).ok().unwrap();
         std::thread::scope(|scope| {
             let refused =
-                scope.spawn(|| acquire(&word, Want::Exclusive, &mut { SHORT }).err()).join().unwrap();
+                scope.spawn(|| acquire::<_, Exclusive>(&word, &mut { SHORT }).err()).join().unwrap();
             assert_eq!(refused, Some(Refusal::TimedOut));
         });
         assert!(word.state().allows_shared(), "{word:?}");
@@ -735,19 +757,26 @@ mod tests {
             let loads = AtomicU32::new(0);
             std::thread::scope(|scope| {
                 for _ in 0..3 {
-                    scope.spawn(|| match acquire(&word, Want::Shared, &mut { LONG }).ok().unwrap().0 {
+                    scope.spawn(|| match acquire::<_, Shared>(&word, &mut { LONG }).ok().unwrap().0 {
                         Acquired::Latched(latch) => assert_eq!(latch.bytes(&arena)[0], 7),
                         Acquired::Load(loading) => {
                             loads.fetch_add(1, Ordering::Relaxed);
                             let mut lease = leases.lock().pop().unwrap();
                             arena.bytes_mut(&mut lease)[0] = 7;
-                            drop(loading.publish(lease, Want::Shared));
+                            drop(loading.publish::<Shared>(lease));
                         }
                     });
                 }
             });
             assert_eq!(loads.into_inner(), 1);
         }
+    }
+
+    fn latched<M: Mode>(word: &PageWord) -> Latch<&PageWord, M> {
+        let (Acquired::Latched(latch), _) = acquire(word, &mut { LONG }).ok().unwrap() else {
+            panic!("the page does not leave");
+        };
+        latch
     }
 
     #[test]
@@ -761,19 +790,17 @@ mod tests {
                 let (word, inside) = (&word, &inside);
                 scope.spawn(move || {
                     for step in 0..2000 {
-                        let want = if (step + thread) % 3 == 0 { Want::Exclusive } else { Want::Shared };
-                        let (Acquired::Latched(latch), _) = acquire(word, want, &mut { LONG }).ok().unwrap()
-                        else {
-                            panic!("the page does not leave");
-                        };
-                        if want == Want::Exclusive {
+                        if (step + thread) % 3 == 0 {
+                            let latch = latched::<Exclusive>(word);
                             assert_eq!(inside.swap(100, Ordering::Relaxed), 0);
                             inside.store(0, Ordering::Relaxed);
+                            drop(latch);
                         } else {
+                            let latch = latched::<Shared>(word);
                             assert!(inside.fetch_add(1, Ordering::Relaxed) < 4);
                             inside.fetch_sub(1, Ordering::Relaxed);
+                            drop(latch);
                         }
-                        drop(latch);
                     }
                 });
             }

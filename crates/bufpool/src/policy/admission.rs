@@ -13,7 +13,7 @@ use crate::files::word::OwnedWord;
 use crate::hits::contexts::ContextSlot;
 use crate::memory::frame::{Below, FrameTable};
 use crate::memory::lease::FrameLease;
-use crate::page::latch::Latch;
+use crate::page::latch::{Exclusive, Latch};
 use crate::policy::ahead::AheadCharge;
 use crate::policy::claims::{Admitted, ClaimRules, Dirty, PoolClaims, Victim};
 use crate::policy::programs::Wished;
@@ -76,7 +76,7 @@ impl PolicyState {
     fn carry_out(
         &mut self,
         admission: &Admission,
-        taken: Option<Latch<OwnedWord>>,
+        taken: Option<Latch<OwnedWord, Exclusive>>,
         rules: &ClaimRules<'_>,
     ) -> Option<Admitted> {
         let admitted = match *admission {
@@ -191,7 +191,11 @@ impl PolicyState {
 
     /// The next page that would make room for one of the tenant, latched exclusively and out of the
     /// directory. Its frame is the reserve's.
-    pub fn evict_next(&mut self, tenant: TenantId, rules: &ClaimRules<'_>) -> Option<Latch<OwnedWord>> {
+    pub fn evict_next(
+        &mut self,
+        tenant: TenantId,
+        rules: &ClaimRules<'_>,
+    ) -> Option<Latch<OwnedWord, Exclusive>> {
         let mut taken = None;
         let mut claims = PoolClaims::new(rules, &self.files, &mut taken);
         self.directory.evict_next(tenant, &mut claims)?;
@@ -199,7 +203,7 @@ impl PolicyState {
     }
 
     /// Notes in the victim's frame what the directory knows of it, if there is somebody to ask for it.
-    fn note_worth(&self, victim: &Latch<OwnedWord>, rules: &ClaimRules<'_>) {
+    fn note_worth(&self, victim: &Latch<OwnedWord, Exclusive>, rules: &ClaimRules<'_>) {
         let Some(worth) = self.directory.worth_of_last() else { return };
         let frame = rules.frames.get(victim.frame());
         frame.set_worth(worth);

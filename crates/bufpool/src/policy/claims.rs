@@ -11,14 +11,13 @@ use crate::files::word::OwnedWord;
 use crate::memory::frame::{Frame, FrameTable};
 use crate::memory::lease::FrameLease;
 use crate::memory::reserve::Reserve;
-use crate::page::latch::Latch;
-use crate::page::word::Want;
+use crate::page::latch::{Exclusive, Latch};
 use crate::policy::ahead::BUSY_MAX;
 
 /// A page that must leave.
 pub(crate) struct Victim {
     /// Its word, held exclusively.
-    pub latch: Latch<OwnedWord>,
+    pub latch: Latch<OwnedWord, Exclusive>,
     pub page: PageId,
     pub owner: TenantId,
     /// Of a dirty one: a frame of the reserve for the page that comes in, if there was one, so that this one
@@ -118,7 +117,7 @@ pub(super) struct PoolClaims<'a> {
     pub rules: &'a ClaimRules<'a>,
     files: &'a OpenFiles,
     /// The page that the directory claimed last.
-    taken: &'a mut Option<Latch<OwnedWord>>,
+    taken: &'a mut Option<Latch<OwnedWord, Exclusive>>,
     /// Frames found busy.
     busy: u32,
 }
@@ -128,7 +127,7 @@ impl<'a> PoolClaims<'a> {
     pub fn new(
         rules: &'a ClaimRules<'a>,
         files: &'a OpenFiles,
-        taken: &'a mut Option<Latch<OwnedWord>>,
+        taken: &'a mut Option<Latch<OwnedWord, Exclusive>>,
     ) -> Self {
         Self { rules, files, taken, busy: 0 }
     }
@@ -161,10 +160,10 @@ impl Claims for PoolClaims<'_> {
         let Some(page) = self.rules.frames.get(frame).page() else { return false };
         let Some(file) = self.files.shard(page.file()) else { return false };
         let word = OwnedWord::of_shard(file.clone(), page.number());
-        let latch = Latch::try_new(word, Want::Exclusive);
+        let latch = Latch::try_new(word);
         // Pins, dirtiness and the right to write change only under a latch, so what holds now goes on
         // holding.
-        let allows = |latch: &Latch<OwnedWord>| {
+        let allows = |latch: &Latch<OwnedWord, Exclusive>| {
             latch.frame() == frame && self.rules.allows(self.rules.frames.get(frame), file)
         };
         *self.taken = latch.ok().filter(allows);

@@ -7,7 +7,7 @@ use bufpool_policies::{FileId, FrameId, PageId};
 use crate::files::word::OwnedWord;
 use crate::memory::frame::Below;
 use crate::memory::lease::FrameLease;
-use crate::page::latch::{HeldWord, Latch};
+use crate::page::latch::{Exclusive, HeldWord, Latch};
 use crate::state::shared::PoolShared;
 use crate::tier::link::Demotion;
 
@@ -42,8 +42,8 @@ pub(crate) struct Absence {
 }
 
 impl Departing {
-    /// The page under an exclusive latch is to leave.
-    pub fn new(latch: Latch<OwnedWord>) -> Self {
+    /// The latched page is to leave.
+    pub fn new(latch: Latch<OwnedWord, Exclusive>) -> Self {
         let (word, lease) = latch.depart();
         Self { word, lease }
     }

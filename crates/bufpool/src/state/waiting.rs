@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::error::Error;
 use crate::page::latch::Patience;
-use crate::page::word::Want;
 use crate::state::shared::PoolShared;
 use crate::sync::deadline_after;
 
@@ -89,9 +88,5 @@ impl Purpose {
             Self::Write => "write page",
             Self::Create => "create page",
         }
-    }
-
-    pub fn want(self) -> Want {
-        if self == Self::Read { Want::Shared } else { Want::Exclusive }
     }
 }

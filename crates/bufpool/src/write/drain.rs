@@ -26,7 +26,6 @@ use crate::files::gate::HoldOff;
 use crate::files::shared::FileShared;
 use crate::files::word::{OwnedWord, Seized, SeizedPages};
 use crate::page::latch::{Patience, Refusal, acquire_resident, wait_until_free};
-use crate::page::word::Want;
 use crate::state::shared::PoolShared;
 use crate::sync::deadline_after;
 
@@ -187,7 +186,7 @@ impl<'p> Drain<'p> {
                 seized.half_changed.push(word);
                 continue;
             }
-            let latch = match acquire_resident(word.clone(), Want::Exclusive, &mut Patience::Until(until)) {
+            let latch = match acquire_resident(word.clone(), &mut Patience::Until(until)) {
                 Ok(Some(latch)) => latch,
                 Ok(None) => continue,
                 Err(Refusal::TimedOut) => return Err(Obstacle::Page(word)),

@@ -15,7 +15,7 @@ use bufpool_policies::TenantId;
 use crate::error::Result;
 use crate::files::word::OwnedWord;
 use crate::memory::lease::FrameLease;
-use crate::page::latch::Latch;
+use crate::page::latch::{Exclusive, Latch};
 use crate::page::readers;
 use crate::policy::claims::{Admitted, Dirty, Victim};
 use crate::state::departing::{Departing, Reason};
@@ -144,12 +144,12 @@ impl<'p> Eviction<'p> {
         self.depart_by_write(victim, tenant).map(Some)
     }
 
-    fn is_dirty(self, victim: &Latch<OwnedWord>) -> bool {
+    fn is_dirty(self, victim: &Latch<OwnedWord, Exclusive>) -> bool {
         self.pool.frames.get(victim.frame()).is_dirty()
     }
 
     /// Makes a clean victim leave. Returns its frame.
-    fn evict_clean(self, victim: Latch<OwnedWord>) -> FrameLease {
+    fn evict_clean(self, victim: Latch<OwnedWord, Exclusive>) -> FrameLease {
         let (lease, _absence) = Departing::new(victim).finish(self.pool, Reason::Clean);
         lease
     }

@@ -21,9 +21,8 @@ use crate::io::IoError;
 use crate::memory::frame::{Frame, Mark};
 use crate::memory::lease::FrameLease;
 use crate::memory::request::WriteFrom;
-use crate::page::latch::{FrameView, Latch, Patience, Refusal, acquire_resident};
+use crate::page::latch::{FrameView, Latch, Patience, Refusal, Shared, acquire_resident};
 use crate::page::readers;
-use crate::page::word::Want;
 use crate::state::shared::PoolShared;
 use crate::sys;
 use crate::write::borrowing::Borrowing;
@@ -53,7 +52,7 @@ enum OutgoingBytes {
     /// A copy in the reserve.
     Copy(FrameLease),
     /// The page's own frame, latched shared.
-    Latched(Latch<OwnedWord>),
+    Latched(Latch<OwnedWord, Shared>),
 }
 
 /// What there is to do for a page that should be written.
@@ -110,7 +109,7 @@ impl<'p> PageOut<'p> {
             return Prepared::Refused(Refusal::TimedOut);
         }
         let word = OwnedWord::new(Arc::clone(file), number);
-        let latch = match acquire_resident(word, Want::Shared, &mut { patience }) {
+        let latch = match acquire_resident(word, &mut { patience }) {
             Ok(Some(latch)) => latch,
             Ok(None) => return Prepared::Clean,
             Err(refusal) => return Prepared::Refused(refusal),
@@ -159,7 +158,7 @@ impl<'p> PageOut<'p> {
     }
 
     /// Copies a latched page to `copy` and lets go of it, or keeps its latch where there is none.
-    fn outgoing_bytes(self, latch: Latch<OwnedWord>, copy: Option<FrameLease>) -> OutgoingBytes {
+    fn outgoing_bytes(self, latch: Latch<OwnedWord, Shared>, copy: Option<FrameLease>) -> OutgoingBytes {
         let Some(mut copy) = copy else { return OutgoingBytes::Latched(latch) };
         let (to, from) = (self.pool.arena.bytes_mut(&mut copy), latch.bytes(&self.pool.arena));
         // Hooks read the copy next, so it should be in the cache. Without hooks only the device reads it, or

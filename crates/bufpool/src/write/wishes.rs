@@ -9,8 +9,7 @@ use bufpool_policies::{FrameId, PageId, TenantId, Wish};
 
 use crate::files::shared::FileShared;
 use crate::files::word::OwnedWord;
-use crate::page::latch::{Latch, Patience};
-use crate::page::word::Want;
+use crate::page::latch::{Exclusive, Latch, Patience};
 use crate::policy::programs::Wished;
 use crate::state::shared::PoolShared;
 use crate::write::evict::{Emptying, Eviction};
@@ -69,7 +68,7 @@ impl<'p> Wishes<'p> {
             return;
         }
         let word = OwnedWord::new(Arc::clone(file), page.number());
-        if let Ok(latch) = Latch::try_new(word, Want::Exclusive)
+        if let Ok(latch) = Latch::<_, Exclusive>::try_new(word)
             && latch.frame() == frame
         {
             let granted_lsn = self.pool.note_grant(entry);
