@@ -18,6 +18,7 @@ use crate::io::{Action, NameError};
 use crate::landing::Landing;
 use crate::thread::site::Origin;
 use crate::write::checkpoint::Checkpoint;
+use crate::write::closing::Closing;
 use crate::write::drain::{Drain, Drained};
 use crate::write::flush_thread;
 
@@ -197,10 +198,10 @@ impl File {
         drop(held);
         file.set_unsynced();
         file.gate.set_pages(pages);
-        Checkpoint::of(&self.pool).drop_pages(drained.seized);
+        Closing::of(&self.pool).drop_pages(drained.seized);
         // Should the file grow again, these pages are zeros.
         file.table.words(pages, before).for_each(|(_, word)| word.renew_absent());
-        Checkpoint::of(&self.pool).forget(file, pages..before);
+        Closing::of(&self.pool).forget(file, pages..before);
         Ok(())
     }
 
@@ -219,7 +220,7 @@ impl File {
         file.check_open(OPERATION)?;
         file.check_range(&pages, OPERATION)?;
         let (seized, _length) = Drain::of(&self.pool).seize(file, pages.clone(), OPERATION)?;
-        Checkpoint::of(&self.pool).drop_pages(seized);
+        Closing::of(&self.pool).drop_pages(seized);
         self.pool.forget_in_tier(file, pages);
         Ok(())
     }
@@ -263,7 +264,7 @@ impl File {
             Ok(())
         };
         let drained = Drain::of(&self.pool).drain(file, 0, OPERATION)?;
-        Checkpoint::of(&self.pool).shut(drained, last_step)?;
+        Closing::of(&self.pool).shut(drained, last_step)?;
         synced.map_err(|error| {
             let message = format!("the file is removed, and may be there again after a power cut: {error}");
             file.error(ErrorKind::Io, OPERATION, message)
@@ -343,7 +344,7 @@ impl File {
     /// a poisoned file is closed, its dirty pages are lost, and the error says why.
     pub fn close(self) -> Result<()> {
         self.shared.check_open("close file")?;
-        Checkpoint::of(&self.pool).close_file(&self.shared)
+        Closing::of(&self.pool).close_file(&self.shared)
     }
 
     /// Takes a poisoned file into use again: drops its cached pages, returns how many of them were dirty and
@@ -372,6 +373,6 @@ impl File {
     /// [`Pool::open_file`](crate::Pool::open_file) once it is in order.
     pub fn reopen(&self) -> Result<u64> {
         self.shared.check_open("reopen file")?;
-        Checkpoint::of(&self.pool).reopen_file(&self.shared)
+        Closing::of(&self.pool).reopen_file(&self.shared)
     }
 }

@@ -55,6 +55,7 @@ use crate::tier::admission::Admission;
 use crate::tier::link::TierLink;
 use crate::wakers::WakerThread;
 use crate::write::checkpoint::Checkpoint;
+use crate::write::closing::Closing;
 use crate::write::victims::Victims;
 use crate::write::writer;
 
@@ -717,7 +718,7 @@ fn close(pool: &PoolShared) -> Result<()> {
     pool.flushes.finish();
     let decided = || pool.closed.store(true, Ordering::Release);
     let flushed = loop {
-        if let Some(flushed) = Checkpoint::of(pool).close_files(OPERATION, decided)? {
+        if let Some(flushed) = Closing::of(pool).close_files(OPERATION, decided)? {
             break flushed;
         }
     };

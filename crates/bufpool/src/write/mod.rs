@@ -2,6 +2,7 @@
 
 pub(crate) mod borrowing;
 pub(crate) mod checkpoint;
+pub(crate) mod closing;
 pub(crate) mod drain;
 pub(crate) mod evict;
 pub(crate) mod flush;
