@@ -10,15 +10,15 @@ use std::ptr::NonNull;
 use bufpool_policies::FrameId;
 
 use crate::access::guard::{PassingGuard, ReadGuard, WriteGuard};
+use crate::access::hit_log::HitLog;
 use crate::error::{Error, ErrorKind, Result};
 use crate::handle::file::Page;
 use crate::handle::tenant::Tenant;
 use crate::hits::fast_path::PoolTag;
 use crate::hits::filter::Marked;
-use crate::hits::log::{self, existing_ring};
+use crate::hits::log;
 use crate::load::miss::Miss;
 use crate::load::page_load::{Charge, Load};
-use crate::load::prefetch::Prefetch;
 use crate::page::latch::{Acquired, Exclusive, Latch, Mode, Refusal, SharedLatch, acquire, acquire_resident};
 use crate::page::table::NoWord;
 use crate::page::word::PageWord;
@@ -26,8 +26,7 @@ use crate::state::shared::PoolShared;
 use crate::state::waiting::{Limit, Purpose, Refused, Waits};
 use crate::thread::context::ScopeId;
 use crate::thread::holds::HoldsSlot;
-use crate::thread::keys::{KeyPlace, SiteHash, TenantTag};
-use crate::thread::ring::{Hit, HitRing, Level};
+use crate::thread::keys::SiteHash;
 use crate::thread::site::{CallPlace, Origin, PageClass, SiteRef};
 
 /// What an access comes to, unless it is refused.
@@ -204,12 +203,10 @@ impl<'g> Access<'g> {
         let pool = &*self.tenant.pool;
         loop {
             let word = self.checked_word(page, purpose, operation)?;
-            if word.state().is_loading()
-                && let Some(ring) = existing_ring(pool.hot.serial)
-            {
+            if word.state().is_loading() {
                 // The load may be the caller's own read-ahead, which it has caught up with. The caller's hits
                 // are applied now, so that more can be planned.
-                HitLog::of(pool).drain_own_log(ring, Level::Half);
+                HitLog::of(pool).drain_last_log();
             }
             match acquire(word, &mut waits.latch) {
                 Err(refusal) => return Err(refused(pool, page, refusal, waits.own_limit, operation)),
@@ -343,7 +340,7 @@ impl<'g> Access<'g> {
         self.check_access(page, purpose, operation).map_err(|error| page.named_in(error))?;
         let budget = &self.tenant.pool.page_table_budget;
         let word = page.file().shared.table.get_or_allocate(page.number(), budget);
-        word.map_err(|why| HitLog::of(&self.tenant.pool).no_word(page, why, operation))
+        word.map_err(|why| no_word(&self.tenant.pool, page, why, operation))
     }
 
     fn check_access(self, page: Page<'_>, purpose: Purpose, operation: &'static str) -> Result<()> {
@@ -359,129 +356,21 @@ impl<'g> Access<'g> {
     }
 }
 
-/// Notes hits, and drains the calling thread's log.
-#[derive(Clone, Copy)]
-pub(crate) struct HitLog<'p> {
-    pub pool: &'p PoolShared,
-}
-
-impl<'p> HitLog<'p> {
-    /// Of this pool.
-    #[inline(always)]
-    pub fn of(pool: &'p PoolShared) -> Self {
-        Self { pool }
-    }
-
-    /// A hit that gets an entry, or whose key or ring has yet to be found.
-    #[inline(never)]
-    fn note_slowly(
-        self,
-        page: Page<'_>,
-        frame: FrameId,
-        tenant: &Tenant,
-        place: CallPlace,
-        scope: Option<ScopeId>,
-        (class, creation): (PageClass, bool),
-    ) {
-        // The origin comes in its parts, which are in registers, as the caller has them.
-        let site = Origin::new(place, scope, class).site();
-        let stacks = tenant.shared.stacks.filter(|stacks| stacks.samples(page.id()));
-        let called = stacks.map_or(site, |stacks| stacks.of_caller(site));
-        self.note(page, frame, tenant, (site, called), creation);
-    }
-
-    /// Notes a hit from the site `noted`, or counts it for the site `counted`, which leaves out the call
-    /// stack, if it need not be noted. In deterministic mode the hit is applied at once.
-    // Always inlined, so that the sites stay in registers.
-    #[inline(always)]
-    fn note(
-        self,
-        page: Page<'_>,
-        frame: FrameId,
-        tenant: &Tenant,
-        (counted, noted): (SiteRef, SiteRef),
-        creation: bool,
-    ) {
-        if self.pool.owner.is_called_back() {
-            return;
-        }
-        let tenant_tag = tenant.tag();
-        let hit = || Hit { page: page.id(), frame, tenant: tenant_tag.tenant, site: noted, creation };
-        if self.pool.is_immediate {
-            return self.apply_at_once(&hit());
-        }
-        let ring = existing_ring(self.pool.hot.serial).or_else(|| self.own_ring());
-        let Some(ring) = ring else { return self.apply_at_once(&hit()) };
-        if self.pool.hot.filter.skips(self.pool.hot.filter.marked(frame), tenant_tag.watched) {
-            if ring.skip(self.find_key(ring, tenant_tag, counted)) {
-                self.drain_own_log(ring, Level::Half);
-            }
-            return;
-        }
-        let level = ring.push(page.id(), frame, self.find_key(ring, tenant_tag, noted), creation);
-        if level != Level::Low {
-            self.drain_own_log(ring, level);
-        }
-    }
-
-    /// The calling thread's ring; none if the thread is ending.
-    #[cold]
-    fn own_ring(self) -> Option<&'static HitRing> {
-        self.pool.take_back_logs(&mut self.pool.policy.lock());
-        log::ring(self.pool.hot.serial, |ring| self.pool.logs.lock().add(ring))
-    }
-
-    fn find_key(self, ring: &HitRing, tenant_tag: &TenantTag, site: SiteRef) -> KeyPlace {
-        let who = SiteHash::new(tenant_tag, site);
-        ring.find_key(who, tenant_tag.tenant, site).unwrap_or_else(|| {
-            let mut policy = self.pool.policy.lock();
-            policy.apply(ring);
-            ring.clear_keys();
-            drop(policy);
-            ring.find_key(who, tenant_tag.tenant, site).expect("a table without keys has room")
-        })
-    }
-
-    /// Drains the log of the calling thread, if the lock is free.
-    #[cold]
-    fn drain_last_log(self) {
-        if let Some(ring) = existing_ring(self.pool.hot.serial) {
-            self.drain_own_log(ring, Level::Half);
-        }
-    }
-
-    #[cold]
-    fn apply_at_once(self, hit: &Hit) {
-        self.pool.policy.lock().hit(hit);
-    }
-
-    #[cold]
-    fn drain_own_log(self, ring: &HitRing, level: Level) {
-        let policy =
-            if level == Level::Full { Some(self.pool.policy.lock()) } else { self.pool.policy.try_lock() };
-        if let Some(mut policy) = policy {
-            policy.apply(ring);
-            self.pool.note_plans(&mut policy);
-            drop(policy);
-            Prefetch::of(self.pool).carry_out_plans();
-        }
-    }
-
-    #[cold]
-    fn no_word(self, page: Page<'_>, why: NoWord, operation: &'static str) -> Error {
-        let budget = &self.pool.page_table_budget;
-        let message = match why {
-            NoWord::Closed => return page.named_in(page.file().shared.closed_error(operation)),
-            NoWord::Budget => format!(
-                "page tables take {} bytes, expected no more than page_tables_bytes_max = {}",
-                budget.bytes(),
-                budget.bytes_max()
-            ),
-            NoWord::Memory { bytes } => format!(
-                "the page table needs {bytes} bytes more, expected the system to have them and a limit on the process's addresses \
-                 (RLIMIT_AS) to leave a sixteenth of itself besides"
-            ),
-        };
-        page.named_in(Error::new(ErrorKind::FileLength, operation, message))
-    }
+/// Why `page` has no word.
+#[cold]
+fn no_word(pool: &PoolShared, page: Page<'_>, why: NoWord, operation: &'static str) -> Error {
+    let budget = &pool.page_table_budget;
+    let message = match why {
+        NoWord::Closed => return page.named_in(page.file().shared.closed_error(operation)),
+        NoWord::Budget => format!(
+            "page tables take {} bytes, expected no more than page_tables_bytes_max = {}",
+            budget.bytes(),
+            budget.bytes_max()
+        ),
+        NoWord::Memory { bytes } => format!(
+            "the page table needs {bytes} bytes more, expected the system to have them and a limit on the process's addresses \
+             (RLIMIT_AS) to leave a sixteenth of itself besides"
+        ),
+    };
+    page.named_in(Error::new(ErrorKind::FileLength, operation, message))
 }
