@@ -19,27 +19,29 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use bufpool_policies::{FrameId, PageId};
 
-use crate::access::hit::Access;
-use crate::error::Result;
+use crate::access::hit::{Access, Granted};
+use crate::error::{ErrorKind, Result};
 use crate::files::shared::{FileShared, PanicWatch};
 use crate::handle::file::Page;
 use crate::handle::tenant::Tenant;
 use crate::hits::fast_path::PoolTag;
+use crate::hits::filter::Marked;
+use crate::hits::log;
 use crate::memory::arena::PAGE_BYTES_MIN;
 use crate::memory::frame::Frame;
 use crate::page::latch::{Exclusive, Latch, Mode, Shared, SharedLatch};
 use crate::page::word::PageWord;
 use crate::state::shared::PoolShared;
-use crate::state::waiting::Purpose;
+use crate::state::waiting::{Limit, Purpose};
 use crate::thread::holds::{HoldsSlot, count_apart};
-use crate::thread::site::SiteRef;
+use crate::thread::keys::SiteHash;
+use crate::thread::site::{Origin, SiteRef};
 
 /// Shared access to a page; dereferences to its bytes.
 ///
 /// Any number of threads may hold one on the same page. A thread should hold at most one: if a writer waits
 /// between its two, it waits for itself, which ends with
-/// [`ErrorKind::SelfDeadlock`](crate::ErrorKind::SelfDeadlock) or
-/// [`ErrorKind::LatchTimeout`](crate::ErrorKind::LatchTimeout).
+/// [`ErrorKind::SelfDeadlock`] or [`ErrorKind::LatchTimeout`].
 pub struct ReadGuard<'g> {
     /// The frame's bytes; valid as long as the latch is held.
     bytes: NonNull<[u8]>,
@@ -97,6 +99,86 @@ struct HoldCount<'g> {
     tag: PoolTag,
     /// Guards and pins stay with their thread.
     _not_send: std::marker::PhantomData<*const ()>,
+}
+
+impl<'g> Access<'g> {
+    #[inline(always)]
+    pub(crate) fn guard_shared(self, page: Page<'g>, origin: Origin, limit: Limit) -> Granted<ReadGuard<'g>> {
+        // A closed file has no resident pages.
+        if let Some(pages) = page.file().hot.pages(self.tenant.open_in())
+            && let Some((latch, frame, bytes)) = pages.try_shared(page.number(), &page.file().shared.table)
+        {
+            self.note_hit(pages.tag, page, frame, origin, false);
+            return Ok(ReadGuard::on_bytes(self.tenant, pages.tag, page, latch, bytes));
+        }
+        let latch = self.latch_shared_slowly(page, origin.place, origin.scope(), origin.class, limit)?;
+        Ok(ReadGuard::on_latch(self.tenant, page, latch))
+    }
+
+    /// A hit that needs no call of a function: the latch is free, and the hit need not be noted. `None` does
+    /// not mean that the page is absent. For callers whose own functions then have nothing to keep across
+    /// calls.
+    #[inline(always)]
+    pub(crate) fn guard_shared_in_passing(
+        self,
+        page: Page<'g>,
+        origin: Origin,
+    ) -> Option<(NonNull<[u8]>, PassingGuard<'g>)> {
+        let hot = &page.file().hot;
+        let pages = hot.pages(self.tenant.open_in())?;
+        let tenant_tag = self.tenant.tag();
+        let key = log::last_keys().get(SiteHash::new(tenant_tag, origin.site()))?;
+        if !pages.tag.notes_hits() || pages.tag.holds_slot() == HoldsSlot::APART || key.is_drain_next() {
+            return None;
+        }
+        let skips = |frame: Marked<'_>| hot.filter.skips(frame, tenant_tag.watched);
+        let (latch, bytes) = pages.try_shared_once(page.number(), skips)?;
+        key.skip();
+        Some((bytes, PassingGuard::new(pages.tag.holds_slot(), latch)))
+    }
+
+    #[inline]
+    pub(crate) fn guard_exclusive(
+        self,
+        page: Page<'g>,
+        origin: Origin,
+        limit: Limit,
+    ) -> Granted<WriteGuard<'g>> {
+        page.check_optimistic(false, "write page")?;
+        let latch = self.latch(page, Purpose::Write, origin, limit)?;
+        Ok(WriteGuard::new(self.tenant, page, latch))
+    }
+
+    pub(crate) fn guard_created(
+        self,
+        page: Page<'g>,
+        origin: Origin,
+        limit: Limit,
+    ) -> Granted<WriteGuard<'g>> {
+        page.check_optimistic(false, "create page")?;
+        let latch = self.latch(page, Purpose::Create, origin, limit)?;
+        let mut guard = WriteGuard::new(self.tenant, page, latch);
+        // Of a page that was absent this overwrites what its frame held before; nobody else has seen it.
+        guard.fill(0);
+        Ok(guard)
+    }
+
+    pub(crate) fn overwrite(self, page: Page<'g>, bytes: &[u8], origin: Origin, limit: Limit) -> Granted<()> {
+        let file = &page.file().shared;
+        page.check_optimistic(false, "overwrite page")?;
+        let page_bytes = self.tenant.pool.page_bytes;
+        if bytes.len() != page_bytes {
+            let message = format!("{} bytes were given, expected page_bytes = {page_bytes}", bytes.len());
+            return Err(file
+                .error(ErrorKind::PageSize, "overwrite page", message)
+                .at_page(page.number())
+                .into());
+        }
+        let latch = self.latch(page, Purpose::Create, origin, limit)?;
+        // Of a page that was absent this overwrites what its frame held before; nobody else has seen it.
+        WriteGuard::new(self.tenant, page, latch).copy_from_slice(bytes);
+        Ok(())
+    }
 }
 
 impl<'g> HoldCount<'g> {
@@ -419,9 +501,7 @@ impl<'g> Pin<'g> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::LatchTimeout`](crate::ErrorKind::LatchTimeout),
-    /// [`ErrorKind::SelfDeadlock`](crate::ErrorKind::SelfDeadlock),
-    /// [`ErrorKind::ForkedChild`](crate::ErrorKind::ForkedChild).
+    /// [`ErrorKind::LatchTimeout`], [`ErrorKind::SelfDeadlock`], [`ErrorKind::ForkedChild`].
     #[track_caller]
     pub fn read(&self) -> Result<ReadGuard<'_>> {
         let latch = self.latch(Purpose::Read, SiteRef::caller())?;
@@ -432,8 +512,7 @@ impl<'g> Pin<'g> {
     ///
     /// # Errors
     ///
-    /// As [`Pin::read`]; [`ErrorKind::ReadOnly`](crate::ErrorKind::ReadOnly) and
-    /// [`ErrorKind::FilePoisoned`](crate::ErrorKind::FilePoisoned) if the file takes no writes.
+    /// As [`Pin::read`]; [`ErrorKind::ReadOnly`] and [`ErrorKind::FilePoisoned`] if the file takes no writes.
     #[track_caller]
     pub fn write(&self) -> Result<WriteGuard<'_>> {
         self.page().check_optimistic(false, "write page")?;

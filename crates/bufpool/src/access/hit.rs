@@ -5,11 +5,8 @@
 //! count in a line that only the thread writes. Everything else is in functions of their own. What the
 //! compiler makes of it is in [`docs::performance`](crate::docs::performance).
 
-use std::ptr::NonNull;
-
 use bufpool_policies::FrameId;
 
-use crate::access::guard::{PassingGuard, ReadGuard, WriteGuard};
 use crate::access::hit_log::HitLog;
 use crate::error::{Error, ErrorKind, Result};
 use crate::handle::file::Page;
@@ -25,7 +22,6 @@ use crate::page::word::PageWord;
 use crate::state::shared::PoolShared;
 use crate::state::waiting::{Limit, Purpose, Refused, Waits};
 use crate::thread::context::ScopeId;
-use crate::thread::holds::HoldsSlot;
 use crate::thread::keys::SiteHash;
 use crate::thread::site::{CallPlace, Origin, PageClass, SiteRef};
 
@@ -43,84 +39,6 @@ impl<'g> Access<'g> {
     #[inline(always)]
     pub fn of(tenant: &'g Tenant) -> Self {
         Self { tenant }
-    }
-
-    #[inline(always)]
-    pub(crate) fn guard_shared(self, page: Page<'g>, origin: Origin, limit: Limit) -> Granted<ReadGuard<'g>> {
-        // A closed file has no resident pages.
-        if let Some(pages) = page.file().hot.pages(self.tenant.open_in())
-            && let Some((latch, frame, bytes)) = pages.try_shared(page.number(), &page.file().shared.table)
-        {
-            self.note_hit(pages.tag, page, frame, origin, false);
-            return Ok(ReadGuard::on_bytes(self.tenant, pages.tag, page, latch, bytes));
-        }
-        let latch = self.latch_shared_slowly(page, origin.place, origin.scope(), origin.class, limit)?;
-        Ok(ReadGuard::on_latch(self.tenant, page, latch))
-    }
-
-    /// A hit that needs no call of a function: the latch is free, and the hit need not be noted. `None` does
-    /// not mean that the page is absent. For callers whose own functions then have nothing to keep across
-    /// calls.
-    #[inline(always)]
-    pub(crate) fn guard_shared_in_passing(
-        self,
-        page: Page<'g>,
-        origin: Origin,
-    ) -> Option<(NonNull<[u8]>, PassingGuard<'g>)> {
-        let hot = &page.file().hot;
-        let pages = hot.pages(self.tenant.open_in())?;
-        let tenant_tag = self.tenant.tag();
-        let key = log::last_keys().get(SiteHash::new(tenant_tag, origin.site()))?;
-        if !pages.tag.notes_hits() || pages.tag.holds_slot() == HoldsSlot::APART || key.is_drain_next() {
-            return None;
-        }
-        let skips = |frame: Marked<'_>| hot.filter.skips(frame, tenant_tag.watched);
-        let (latch, bytes) = pages.try_shared_once(page.number(), skips)?;
-        key.skip();
-        Some((bytes, PassingGuard::new(pages.tag.holds_slot(), latch)))
-    }
-
-    #[inline]
-    pub(crate) fn guard_exclusive(
-        self,
-        page: Page<'g>,
-        origin: Origin,
-        limit: Limit,
-    ) -> Granted<WriteGuard<'g>> {
-        page.check_optimistic(false, "write page")?;
-        let latch = self.latch(page, Purpose::Write, origin, limit)?;
-        Ok(WriteGuard::new(self.tenant, page, latch))
-    }
-
-    pub(crate) fn guard_created(
-        self,
-        page: Page<'g>,
-        origin: Origin,
-        limit: Limit,
-    ) -> Granted<WriteGuard<'g>> {
-        page.check_optimistic(false, "create page")?;
-        let latch = self.latch(page, Purpose::Create, origin, limit)?;
-        let mut guard = WriteGuard::new(self.tenant, page, latch);
-        // Of a page that was absent this overwrites what its frame held before; nobody else has seen it.
-        guard.fill(0);
-        Ok(guard)
-    }
-
-    pub(crate) fn overwrite(self, page: Page<'g>, bytes: &[u8], origin: Origin, limit: Limit) -> Granted<()> {
-        let file = &page.file().shared;
-        page.check_optimistic(false, "overwrite page")?;
-        let page_bytes = self.tenant.pool.page_bytes;
-        if bytes.len() != page_bytes {
-            let message = format!("{} bytes were given, expected page_bytes = {page_bytes}", bytes.len());
-            return Err(file
-                .error(ErrorKind::PageSize, "overwrite page", message)
-                .at_page(page.number())
-                .into());
-        }
-        let latch = self.latch(page, Purpose::Create, origin, limit)?;
-        // Of a page that was absent this overwrites what its frame held before; nobody else has seen it.
-        WriteGuard::new(self.tenant, page, latch).copy_from_slice(bytes);
-        Ok(())
     }
 
     /// An exclusive latch: at once on a resident page that is free, else after a wait or a load.
