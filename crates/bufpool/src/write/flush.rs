@@ -16,75 +16,18 @@ use std::slice::Iter;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
-
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::files::shared::FileShared;
-use crate::io::{IoError, Lane};
+use crate::io::Lane;
 use crate::page::latch::Patience;
 use crate::state::pace::BATCH_PAGES;
 use crate::state::shared::PoolShared;
 use crate::write::page_out::{Outgoing, PageOut, Prepared, WrittenFrom};
-use crate::write::runs::{Launch, Run, RunEnd};
+use crate::write::runs::{Launch, Returns, RunEnd};
 use crate::write::victims::RESERVE_WAIT;
 
 /// A page that is dirty, and its file.
 pub(crate) type DirtyPage = (Arc<FileShared>, u64);
-
-/// Runs that have ended, for the flush that has started them.
-#[derive(Default)]
-pub(crate) struct Returns {
-    state: Mutex<ReturnsState>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct ReturnsState {
-    /// Runs that were started and not taken back.
-    pending: usize,
-    ended: Vec<(Run, std::result::Result<(), IoError>)>,
-    /// Why a run was not even started.
-    refusal: Option<Error>,
-}
-
-impl Returns {
-    /// One more run is about to start. True if there are no others.
-    pub fn expect(&self) -> bool {
-        let mut state = self.state.lock();
-        state.pending += 1;
-        state.pending == 1
-    }
-
-    /// A run has ended.
-    pub fn give_back(&self, run: Run, result: std::result::Result<(), IoError>) {
-        self.state.lock().ended.push((run, result));
-        self.changed.notify_one();
-    }
-
-    /// A run could not be started. The first reason is kept.
-    pub fn refuse(&self, error: Error) {
-        self.state.lock().refusal.get_or_insert(error);
-    }
-
-    fn pending(&self) -> usize {
-        self.state.lock().pending
-    }
-
-    /// Those that have ended since the last call.
-    fn take(&self) -> Vec<(Run, std::result::Result<(), IoError>)> {
-        let mut state = self.state.lock();
-        state.pending -= state.ended.len();
-        std::mem::take(&mut state.ended)
-    }
-
-    /// Waits until one has ended, leaving the work to others.
-    fn wait(&self) {
-        let mut state = self.state.lock();
-        while state.ended.is_empty() && state.pending > 0 {
-            self.changed.wait(&mut state);
-        }
-    }
-}
 
 /// A flush at work.
 pub(crate) struct Flush<'p> {
@@ -224,7 +167,7 @@ impl<'p> Flush<'p> {
     }
 
     fn note_refusal(&mut self) {
-        let refusal = self.returns.state.lock().refusal.take();
+        let refusal = self.returns.take_refusal();
         self.note(refusal.map_or(Ok(()), Err));
     }
 }
@@ -237,28 +180,5 @@ impl Drop for Flush<'_> {
         }
         self.wait_until(0);
         self.pool.write_ends.announce();
-    }
-}
-
-#[cfg(all(test, not(bufpool_loom)))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_flush_sleeps_while_its_runs_are_in_flight() {
-        let returns = Returns::default();
-        assert!(returns.expect() && !returns.expect(), "the first has no others beside it");
-        std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| returns.wait());
-            // It sleeps, looks again, and sleeps.
-            for _ in 0..2 {
-                while !returns.changed.notify_one() {
-                    assert!(!waiting.is_finished(), "both runs are in flight");
-                    std::thread::yield_now();
-                }
-            }
-            returns.state.lock().pending = 0;
-            returns.changed.notify_one();
-        });
     }
 }

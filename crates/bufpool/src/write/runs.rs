@@ -12,7 +12,9 @@
 
 use std::sync::{Arc, Weak};
 
-use crate::error::Result;
+use parking_lot::{Condvar, Mutex};
+
+use crate::error::{Error, Result};
 use crate::files::shared::FileShared;
 use crate::files::word::OwnedWord;
 use crate::io::run::RUNS_TOGETHER;
@@ -22,7 +24,6 @@ use crate::page::latch::HeldWord;
 use crate::state::departing::{Departing, Reason};
 use crate::state::shared::{PoolShared, drop_pool_elsewhere};
 use crate::write::borrowing::Borrowing;
-use crate::write::flush::Returns;
 use crate::write::page_out::{Outgoing, PageOut, Snapshot};
 
 /// What becomes of a page when it is in its file.
@@ -299,5 +300,89 @@ impl<'p> RunEnd<'p> {
         drop(absences);
         self.pool.write_ends.announce();
         self.pool.frame_may_be_free();
+    }
+}
+
+/// Runs that have ended, for the [flush](crate::write::flush) that has started them.
+#[derive(Default)]
+pub(crate) struct Returns {
+    state: Mutex<ReturnsState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct ReturnsState {
+    /// Runs that were started and not taken back.
+    pending: usize,
+    ended: Vec<(Run, std::result::Result<(), IoError>)>,
+    /// Why a run was not even started.
+    refusal: Option<Error>,
+}
+
+impl Returns {
+    /// One more run is about to start. True if there are no others.
+    pub fn expect(&self) -> bool {
+        let mut state = self.state.lock();
+        state.pending += 1;
+        state.pending == 1
+    }
+
+    /// A run has ended.
+    pub fn give_back(&self, run: Run, result: std::result::Result<(), IoError>) {
+        self.state.lock().ended.push((run, result));
+        self.changed.notify_one();
+    }
+
+    /// A run could not be started. The first reason is kept.
+    pub fn refuse(&self, error: Error) {
+        self.state.lock().refusal.get_or_insert(error);
+    }
+
+    /// Why one could not be started, if that was not asked before.
+    pub fn take_refusal(&self) -> Option<Error> {
+        self.state.lock().refusal.take()
+    }
+
+    /// How many were started and not taken back.
+    pub fn pending(&self) -> usize {
+        self.state.lock().pending
+    }
+
+    /// Those that have ended since the last call.
+    pub fn take(&self) -> Vec<(Run, std::result::Result<(), IoError>)> {
+        let mut state = self.state.lock();
+        state.pending -= state.ended.len();
+        std::mem::take(&mut state.ended)
+    }
+
+    /// Waits until one has ended, leaving the work to others.
+    pub fn wait(&self) {
+        let mut state = self.state.lock();
+        while state.ended.is_empty() && state.pending > 0 {
+            self.changed.wait(&mut state);
+        }
+    }
+}
+
+#[cfg(all(test, not(bufpool_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flush_sleeps_while_its_runs_are_in_flight() {
+        let returns = Returns::default();
+        assert!(returns.expect() && !returns.expect(), "the first has no others beside it");
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| returns.wait());
+            // It sleeps, looks again, and sleeps.
+            for _ in 0..2 {
+                while !returns.changed.notify_one() {
+                    assert!(!waiting.is_finished(), "both runs are in flight");
+                    std::thread::yield_now();
+                }
+            }
+            returns.state.lock().pending = 0;
+            returns.changed.notify_one();
+        });
     }
 }
