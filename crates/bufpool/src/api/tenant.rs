@@ -30,7 +30,8 @@ use crate::policy::state::PolicyState;
 use crate::state::waiting::{Limit, Refused};
 use crate::thread::context::Context;
 use crate::thread::site::{CallPlace, Origin, PageClass, Site};
-use crate::write::evict::{Emptying, Eviction};
+use crate::write::cap::shrink_to_cap;
+use crate::write::evict::Emptying;
 
 /// A tenant whose accesses come from where the engine says; see [`Tenant::at`] and [`Tenant::in_context`].
 #[derive(Clone, Copy)]
@@ -703,7 +704,7 @@ impl Tenant {
             // A tenant with a low cap notes every hit, so marks from before must not let any be skipped.
             policy.begin_epoch();
         }
-        Eviction::of(&self.pool).shrink_to_cap(self.tenant_id(), Emptying::Waiting(None))
+        shrink_to_cap(&self.pool, self.tenant_id(), Emptying::Waiting(None))
     }
 
     /// Closes the tenant: its pages stay where they are, under the manager of the commons if it was there,

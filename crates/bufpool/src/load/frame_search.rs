@@ -23,6 +23,7 @@ use crate::state::waiting::{Purpose, Refused};
 use crate::sys::fetch_to_write;
 use crate::thread::site::SiteRef;
 use crate::write::borrowing::Borrowing;
+use crate::write::cap::shrink_to_cap;
 use crate::write::evict::{Emptied, Emptying, Eviction};
 use crate::write::wishes::Wishes;
 
@@ -117,7 +118,7 @@ impl<'a> FrameSearch<'a> {
             }
             if is_above_cap {
                 // Pages that could not leave when the cap was lowered. A failure is the affair of its file.
-                let _ = Eviction::of(pool).shrink_to_cap(id, how);
+                let _ = shrink_to_cap(pool, id, how);
             }
             match vacated {
                 Ok(Emptied::Frame(lease)) => return Ok(Some(Found { lease, is_entered })),

@@ -23,7 +23,6 @@ use crate::state::shared::PoolShared;
 use crate::thread::site::SiteRef;
 use crate::write::page_out::PageOut;
 use crate::write::victims::Victims;
-use crate::write::wishes::Wishes;
 
 /// How a victim may be made to leave.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -176,25 +175,6 @@ impl<'p> Eviction<'p> {
                 drop(policy);
                 departing.restore();
                 Err(error)
-            }
-        }
-    }
-
-    /// Evicts what a tenant has above its cap.
-    pub(crate) fn shrink_to_cap(self, tenant: TenantId, how: Emptying) -> Result<()> {
-        loop {
-            let rules = self.pool.claim_rules(how.dirty());
-            let (victim, wishes) = {
-                let mut policy = self.pool.policy.lock();
-                self.pool.drain_logs(&mut policy);
-                (policy.shrink(tenant, &rules), policy.take_wishes())
-            };
-            let Some(victim) = victim else { return Ok(()) };
-            let has_left = self.release(victim, tenant, how);
-            Wishes::of(self.pool).carry_out(wishes, how);
-            // A page that cannot be written yet stays for now.
-            if !has_left? {
-                return Ok(());
             }
         }
     }

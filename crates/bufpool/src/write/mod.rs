@@ -1,6 +1,7 @@
 //! A page goes out: written by a miss, a flush, a checkpoint or the background writer.
 
 pub(crate) mod borrowing;
+pub(crate) mod cap;
 pub(crate) mod checkpoint;
 pub(crate) mod closing;
 pub(crate) mod drain;
