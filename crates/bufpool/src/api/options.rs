@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use bufpool_policies::{Allocation, FileId, ManagerKind};
 
-use crate::api::pool::Pool;
 use crate::engine::hooks::PageHooks;
 use crate::engine::log::Log;
 use crate::engine::recorder::Recorder;
@@ -394,31 +393,8 @@ impl PoolOptions {
         self
     }
 
-    /// Opens the pool: maps its memory, chooses the I/O backend, starts the background writer.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::PageSize`], [`ErrorKind::Memory`], [`ErrorKind::InvalidOptions`] for the values given;
-    /// [`ErrorKind::IoUnavailable`] if a required backend is not available; [`ErrorKind::Io`] if memory
-    /// cannot be mapped or the background writer cannot be started; those of the tier.
-    pub fn open(self) -> Result<Pool> {
-        self.check()?;
-        Pool::open(self)
-    }
-
-    /// As [`open`](Self::open), on a simulated device: files are the device's, and [`io`](Self::io) is of no
-    /// effect.
-    ///
-    /// # Errors
-    ///
-    /// As [`open`](Self::open).
-    #[cfg(any(test, feature = "sim"))]
-    pub fn open_on(self, device: &crate::io::sim::SimDevice) -> Result<Pool> {
-        self.check()?;
-        Pool::open_on(self, crate::io::start_sim(device))
-    }
-
-    fn check(&self) -> Result<()> {
+    /// Whether each value is one of those allowed.
+    pub(super) fn check(&self) -> Result<()> {
         let page_bytes = self.page_bytes;
         if !page_bytes.is_power_of_two() || !(PAGE_BYTES_MIN..=PAGE_BYTES_MAX).contains(&page_bytes) {
             return Err(Error::new(

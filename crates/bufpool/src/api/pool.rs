@@ -86,23 +86,45 @@ pub struct Pool {
     shared: PoolHandle,
 }
 
-impl Pool {
-    pub(crate) fn open(options: PoolOptions) -> Result<Self> {
+impl PoolOptions {
+    /// Opens the pool: maps its memory, chooses the I/O backend, starts the background writer.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::PageSize`], [`ErrorKind::Memory`], [`ErrorKind::InvalidOptions`] for the values given;
+    /// [`ErrorKind::IoUnavailable`] if a required backend is not available; [`ErrorKind::Io`] if memory
+    /// cannot be mapped or the background writer cannot be started; those of the tier.
+    pub fn open(self) -> Result<Pool> {
+        self.check()?;
         let io = IoOptions {
-            io: options.io,
-            depth: options.io_depth,
-            saturation_depth: options.saturation_depth,
-            sqpoll_idle_ms: options.sqpoll_idle_ms,
-            iopoll: options.iopoll,
+            io: self.io,
+            depth: self.io_depth,
+            saturation_depth: self.saturation_depth,
+            sqpoll_idle_ms: self.sqpoll_idle_ms,
+            iopoll: self.iopoll,
             ..IoOptions::default()
         };
         let started = io::start(&io).map_err(|error| {
             let error = Error::with_source(ErrorKind::IoUnavailable, "open pool", error);
             error.with_prefix("io_uring, which Io::Require asks for, is not available")
         })?;
-        Self::open_on(options, started)
+        Pool::open_on(self, started)
     }
 
+    /// As [`open`](Self::open), on a simulated device: files are the device's, and [`io`](Self::io) is of no
+    /// effect.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    #[cfg(any(test, feature = "sim"))]
+    pub fn open_on(self, device: &crate::io::sim::SimDevice) -> Result<Pool> {
+        self.check()?;
+        Pool::open_on(self, io::start_sim(device))
+    }
+}
+
+impl Pool {
     /// A pool of files that `started` opens.
     pub(crate) fn open_on(mut options: PoolOptions, started: Started) -> Result<Self> {
         const OPERATION: &str = "open pool";
