@@ -12,12 +12,12 @@ use crate::io::options::{Direct, FileLock, Io};
 use crate::io::run::run_pages;
 use crate::memory::arena::{PAGE_BYTES_MAX, PAGE_BYTES_MIN};
 use crate::state::pace::BATCH_PAGES;
-use crate::state::shared::FRAMES_SPARE;
+use crate::state::shared::{FRAMES_SPARE, frames_without_floor};
 use crate::tier::{Tier, TierAdmit, TierPolicy};
 
 /// The largest number of frames of a pool that policies fill. A page word has 24 bits for the number of a
 /// frame; 4,096 numbers are left for the clean reserve, and a larger reserve leaves the policies fewer.
-pub const FRAMES_MAX: u32 = (1 << 24) - (1 << 12);
+pub const FRAMES_MAX: u32 = bufpool_policies::FRAMES_MAX + 1 - (1 << 12);
 /// The largest clean reserve, in frames.
 const RESERVE_MAX: u32 = 1 << 20;
 /// Operations in flight at most, per ring.
@@ -455,7 +455,7 @@ impl PoolOptions {
                 (total.saturating_sub(reserve + hook_buffers), reserve, hook_buffers)
             }
         };
-        let needed = u64::from(self.threads_max) * 2 + u64::from(FRAMES_SPARE);
+        let needed = frames_without_floor(self.threads_max);
         if frames < needed || frames > u64::from(FRAMES_MAX) {
             return Err(Error::new(
                 ErrorKind::Memory,

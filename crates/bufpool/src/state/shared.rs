@@ -37,8 +37,13 @@ use crate::tier::TierRange;
 use crate::tier::link::TierLink;
 use crate::wakers::WakerThread;
 
-/// Frames that belong to nobody's floor, whatever the options say.
+/// Frames that belong to nobody's floor, beside those that threads need.
 pub(crate) const FRAMES_SPARE: u32 = 8;
+
+/// Frames that belong to nobody's floor: two for each thread, and [`FRAMES_SPARE`]. No pool has fewer.
+pub(crate) fn frames_without_floor(threads_max: u32) -> u64 {
+    2 * u64::from(threads_max) + u64::from(FRAMES_SPARE)
+}
 
 /// Logs that one miss, or one thread that begins, looks at in search of those of ended threads. More than
 /// one, so that they are taken back faster than they are left.
@@ -297,8 +302,7 @@ impl PoolShared {
 
     /// The most that all floors together may be.
     pub(crate) fn floors_limit(&self) -> u64 {
-        let needed = 2 * u64::from(self.threads_max) + u64::from(FRAMES_SPARE);
-        u64::from(self.frames_count) - needed
+        u64::from(self.frames_count) - frames_without_floor(self.threads_max)
     }
 
     /// Most pages that one call may hold at once: two frames for each other thread stay out of its reach.
