@@ -30,7 +30,7 @@ pub(crate) fn retry_interrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> i
     }
 }
 
-/// Prefetches the cache line at an address for writing, without waiting for it. A hint: any address is
+/// Fetches the cache line at an address for writing, without waiting for it. A hint: any address is
 /// allowed.
 #[inline(always)]
 pub(crate) fn fetch_to_write<T>(place: *const T) {

@@ -168,7 +168,7 @@ impl FrameTable {
         self.slots.len() as u32
     }
 
-    /// The addresses of a frame's slot and ledger links, for a prefetch; any if there is no such frame.
+    /// The addresses of a frame's slot and ledger links, to be fetched; any if there is no such frame.
     pub fn places_of(&self, frame: u32) -> [*const u8; 2] {
         let slot = self.slots.as_ptr().wrapping_add(frame as usize);
         [slot.cast(), self.ledger_links.place_of(frame)]

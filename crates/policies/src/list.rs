@@ -117,7 +117,7 @@ impl Links {
             .fold(0, |touched, n| touched ^ n.next)
     }
 
-    /// The address of the neighbours of a slot, for a prefetch; any address if there is no such slot.
+    /// The address of the neighbours of a slot, to be fetched; any address if there is no such slot.
     pub(crate) fn place_of(&self, slot: u32) -> *const u8 {
         self.slots.as_ptr().wrapping_add(slot as usize).cast()
     }

@@ -394,7 +394,7 @@ impl Manager for NewestFirst {
         self.mistakes.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn prefetch_pages(&self, pages: &[PageId]) {
+    fn touch_pages(&self, pages: &[PageId]) {
         self.announced.lock().unwrap().extend(pages.iter().map(|page| page.0));
     }
 }
@@ -545,18 +545,18 @@ fn a_manager_is_told_what_is_about_to_come_and_go() {
     (0..20).for_each(|page| driver.access(page));
     driver.admit_together(20..100, true);
     let all: Vec<FrameId> = (0..100).map(|page| driver.frames[&PageId(page)]).collect();
-    driver.directory.prefetch(all.iter().copied());
+    driver.directory.touch(all.iter().copied());
     assert_eq!(taken(), [0; 0], "what is on its way is not accessed yet");
     driver.land();
-    driver.directory.prefetch(all[..20].iter().copied());
+    driver.directory.touch(all[..20].iter().copied());
     assert_eq!(taken(), [0; 0], "the manager knows them already");
-    driver.directory.prefetch(all.iter().copied());
+    driver.directory.touch(all.iter().copied());
     assert_eq!(taken(), (20..100).collect::<Vec<u64>>());
-    driver.directory.prefetch(all[20..].iter().copied());
+    driver.directory.touch(all[20..].iter().copied());
     assert_eq!(taken(), (20..100).collect::<Vec<u64>>());
-    driver.directory.prefetch_upcoming(70);
+    driver.directory.touch_upcoming(70);
     assert_eq!(taken(), (0..70).collect::<Vec<u64>>());
     driver.directory.discard(all[5]);
-    driver.directory.prefetch_upcoming(70);
+    driver.directory.touch_upcoming(70);
     assert_eq!(taken(), [0; 0], "nothing goes while a frame is free");
 }

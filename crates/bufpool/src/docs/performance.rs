@@ -20,7 +20,7 @@
 //! | the tenant is open, in the file's pool: one comparison of a word that also says where frames lie and how large they are | 4 | tenant, file handle |
 //! | page table: one comparison with a constant, the address of the word | 4 | file handle |
 //! | page word: resident, room for a holder, no writer waits: one comparison | 3 | page word |
-//! | address of the frame, whose first line is prefetched | 9 | none |
+//! | address of the frame, whose first line is fetched | 9 | none |
 //! | one compare-and-swap | 3 | page word, **written** |
 //! | hits are noted | 2 | none |
 //! | key of pool, tenant, call site and scopes: one number, one comparison | 10 | the thread's |

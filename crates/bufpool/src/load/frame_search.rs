@@ -132,9 +132,9 @@ impl<'a> FrameSearch<'a> {
         }
     }
 
-    /// Prefetches the frame that the next question is likely to name, and its page's word if the page is of
+    /// Fetches the frame that the next question is likely to name, and its page's word if the page is of
     /// the same file: cache misses under the policy lock would make other threads wait, too. Returns the hint
-    /// for what is prefetched under the lock.
+    /// for what is fetched under the lock.
     #[inline]
     fn touch_upcoming(&self) -> Option<MissHint> {
         let (pool, file) = (&*self.tenant.pool, &self.page.file().shared);

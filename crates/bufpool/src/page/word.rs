@@ -346,7 +346,7 @@ impl PageWord {
     }
 
     /// As [`try_shared`](Self::try_shared), and returns what `near` makes of the frame. `near` is called
-    /// before the latch is taken, so that what it prefetches arrives during the compare-and-swap, which no
+    /// before the latch is taken, so that what it fetches arrives during the compare-and-swap, which no
     /// later load may overtake.
     #[inline(always)]
     pub fn try_shared_near<T>(&self, near: impl Fn(FrameId) -> T) -> Result<T, PageState> {

@@ -246,7 +246,7 @@ impl PolicyState {
     /// Touches the words of the pages that are likely to make room for the next `count`, and what managers
     /// know of them, so that the cache misses overlap.
     pub fn touch_upcoming(&self, count: usize, frames: &FrameTable) {
-        self.directory.prefetch_upcoming(count);
+        self.directory.touch_upcoming(count);
         let word_of = |frame| {
             let page = frames.get(frame).page()?;
             self.file(page.file())?.table.get(page.number())
@@ -255,7 +255,7 @@ impl PolicyState {
         std::hint::black_box(words.filter(|word| word.state().is_unlatched()).count());
     }
 
-    /// Prefetches what a miss of a tenant is likely to change, so that the cache misses overlap: all of it is
+    /// Fetches what a miss of a tenant is likely to change, so that the cache misses overlap: all of it is
     /// in the cache of the processor that had the lock last.
     #[inline]
     pub fn fetch_for_miss(&self, tenant: TenantId, hint: MissHint) {

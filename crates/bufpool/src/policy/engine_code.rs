@@ -90,16 +90,16 @@ impl Manager for EngineCode<dyn Manager> {
         self.ask(|manager| manager.needs_every_hit(page))
     }
 
-    fn prefetch(&self, frames: &mut dyn Iterator<Item = FrameId>) {
-        self.ask(|manager| manager.prefetch(frames));
+    fn touch(&self, frames: &mut dyn Iterator<Item = FrameId>) {
+        self.ask(|manager| manager.touch(frames));
     }
 
-    fn prefetch_pages(&self, pages: &[PageId]) {
-        self.ask(|manager| manager.prefetch_pages(pages));
+    fn touch_pages(&self, pages: &[PageId]) {
+        self.ask(|manager| manager.touch_pages(pages));
     }
 
-    fn prefetch_question(&self, missing: PageId) {
-        self.ask(|manager| manager.prefetch_question(missing));
+    fn touch_question(&self, missing: PageId) {
+        self.ask(|manager| manager.touch_question(missing));
     }
 
     fn judges_itself(&self) -> bool {

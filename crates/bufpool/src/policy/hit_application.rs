@@ -12,9 +12,9 @@ use crate::thread::ring::{Hit, HitRing, Skipped};
 impl PolicyState {
     /// Applies what a thread has noted.
     pub fn apply(&mut self, ring: &HitRing) {
-        // Prefetches what the directory knows of all frames before the first is used, so that the cache
+        // Touches what the directory knows of all frames before the first is used, so that the cache
         // misses overlap.
-        self.directory.prefetch(ring.frames());
+        self.directory.touch(ring.frames());
         let mut latest = None;
         ring.drain(|hit, key| {
             self.hits.count += 1;

@@ -8,7 +8,7 @@
 //! Holds are counted, and one in [`TIMED`] is timed.
 //!
 //! A hold may leave a [hint](PolicyGuard::leave_hint) beside the lock: what the next hold is likely to look
-//! at. The thread that takes the lock next prefetches that, so that its cache misses overlap.
+//! at. The thread that takes the lock next fetches that, so that its cache misses overlap.
 //!
 //! All that each hold changes here is in one cache line.
 
@@ -56,8 +56,8 @@ pub(crate) struct PolicyMutex<T> {
     /// Threads that sleep or are about to, and [`WAKING`].
     sleepers: AtomicU32,
     /// A [`MissHint`] in three numbers: victim and next frame (or [`NO_HINT`]), account, page. It is only
-    /// used to prefetch, so relaxed accesses are enough: a hint that is out of date, or mixed from two, costs
-    /// time at most.
+    /// used to fetch cache lines, so relaxed accesses are enough: one that is out of date, or mixed from two,
+    /// costs time at most.
     hint: [Unmodelled; 3],
     /// Taken by `try_lock` only. Threads that have to wait sleep on `freed`.
     held: Mutex<Held<T>>,

@@ -27,10 +27,10 @@ mod disclosed;
 mod events;
 mod looking;
 mod managers;
-mod prefetch;
 mod prices;
 mod question;
 mod tenants;
+mod touch;
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
@@ -39,9 +39,9 @@ use departures::Departures;
 pub use departures::PageWorth;
 pub use disclosed::HintOptions;
 pub use events::HitOutcome;
-pub use prefetch::MissHint;
 pub use prices::NextFrame;
 pub use question::{Admission, Claims, Decision, Eviction};
+pub use touch::MissHint;
 
 use crate::{
     allocation::{Allocation, Ledger, LevelOne},

@@ -137,7 +137,7 @@ impl Directory {
 
     fn admit_as<C: Claims>(&mut self, arrival: Arrival, access: &Access, claims: &mut C) -> Admission {
         if self.capacity >= FRAMES_UNCACHED {
-            self.prefetch_question(access.page);
+            self.touch_question(access.page);
         }
         let newcomer = Newcomer { access, arrival };
         let mut decision = Decision::default();
@@ -175,7 +175,7 @@ impl Directory {
 
     /// Touches what the question about `missing` will look up by page, side by side: what lies scattered over
     /// memory is most of what a question takes in a large pool.
-    fn prefetch_question(&self, missing: PageId) {
+    fn touch_question(&self, missing: PageId) {
         let Some([first, _]) = self.ledger.next_two().filter(|_| self.free.is_empty()) else { return };
         let frames = &self.ledger.frames;
         let mut touched = self.level_one.touch(missing);
@@ -184,16 +184,16 @@ impl Directory {
         }
         std::hint::black_box(touched);
         let account = self.ledger.account(frames[first].owner);
-        self.ledger.accounts[account.index()].control.prefetch_question(missing);
+        self.ledger.accounts[account.index()].control.touch_question(missing);
     }
 
     /// Touches what changes if the page in `victim` goes, side by side.
-    fn prefetch_departure(&self, victim: u32) {
+    fn touch_departure(&self, victim: u32) {
         let frames = &self.ledger.frames;
         let Slot { page, owner, .. } = frames[victim];
         std::hint::black_box(frames.ledger_links.touch(victim) ^ self.level_one.touch(page));
         let account = self.ledger.account(owner);
-        self.ledger.accounts[account.index()].control.prefetch_pages(&[page]);
+        self.ledger.accounts[account.index()].control.touch_pages(&[page]);
     }
 
     /// The pages on their way into two frames change frames, and keep their places in the ledger: which frame
@@ -379,7 +379,7 @@ impl Directory {
     ) -> Option<u32> {
         let choice = self.ask(candidate, newcomer, claims, decision);
         if choice != candidate && self.capacity >= FRAMES_UNCACHED {
-            self.prefetch_departure(choice);
+            self.touch_departure(choice);
         }
         let victim = if choice != candidate && claims.claim(FrameId(choice)) {
             choice

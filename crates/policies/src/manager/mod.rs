@@ -162,16 +162,16 @@ pub trait Manager: Send {
     /// Hits on the blocks in `frames` follow shortly: touches what [`block_accessed`](Self::block_accessed)
     /// will touch, so that it comes from memory side by side and not one after the other. Frames may hold no
     /// block, or another tenant's. Changes nothing.
-    fn prefetch(&self, _frames: &mut dyn Iterator<Item = FrameId>) {}
+    fn touch(&self, _frames: &mut dyn Iterator<Item = FrameId>) {}
 
     /// `pages` come or go shortly: touches what [`new_block`](Self::new_block) and
-    /// [`block_gone`](Self::block_gone) will look up by page, as [`prefetch`](Self::prefetch) does for hits.
+    /// [`block_gone`](Self::block_gone) will look up by page, as [`touch`](Self::touch) does for hits.
     /// Pages may be another tenant's. Changes nothing.
-    fn prefetch_pages(&self, _pages: &[PageId]) {}
+    fn touch_pages(&self, _pages: &[PageId]) {}
 
     /// A question for `missing` follows: touches what [`choose`](Self::choose) will look at, and what
     /// [`new_block`](Self::new_block) will look up by page. Changes nothing.
-    fn prefetch_question(&self, _missing: PageId) {}
+    fn touch_question(&self, _missing: PageId) {}
 
     /// Whether the manager itself finds out when it does worse than the ledger, and follows the ledger then.
     /// Such a manager is not revoked, because the misses that it compares say more than single mistakes do.
@@ -445,21 +445,21 @@ impl Control {
         }
     }
 
-    pub fn prefetch(&self, frames: &mut dyn Iterator<Item = FrameId>) {
+    pub fn touch(&self, frames: &mut dyn Iterator<Item = FrameId>) {
         if let Control::Manager(managed) = self {
-            managed.ask((), |manager| manager.prefetch(frames));
+            managed.ask((), |manager| manager.touch(frames));
         }
     }
 
-    pub fn prefetch_pages(&self, pages: &[PageId]) {
+    pub fn touch_pages(&self, pages: &[PageId]) {
         if let Control::Manager(managed) = self {
-            managed.ask((), |manager| manager.prefetch_pages(pages));
+            managed.ask((), |manager| manager.touch_pages(pages));
         }
     }
 
-    pub fn prefetch_question(&self, missing: PageId) {
+    pub fn touch_question(&self, missing: PageId) {
         if let Control::Manager(managed) = self {
-            managed.ask((), |manager| manager.prefetch_question(missing));
+            managed.ask((), |manager| manager.touch_question(missing));
         }
     }
 

@@ -22,7 +22,7 @@ pub trait Planner: Send {
     /// `access` waits for a page that is on its way in ahead, and will be [observed](Self::observe) later.
     fn awaited(&mut self, access: &Access);
 
-    /// Addresses of what the next observation is likely to change, for a prefetch; null where not known.
+    /// Addresses of what the next observation is likely to change, to be fetched; null where not known.
     fn places(&self) -> [*const u8; 3] {
         [std::ptr::null(); 3]
     }

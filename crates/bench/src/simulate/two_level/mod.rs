@@ -267,8 +267,8 @@ impl<'a> TwoLevelRun<'a> {
         }
         std::hint::black_box(touched);
         let frames = frames[..resident].iter().copied();
-        self.directory.prefetch(frames.clone());
-        self.directory.prefetch_managed(frames);
+        self.directory.touch(frames.clone());
+        self.directory.touch_managed(frames);
     }
 }
 

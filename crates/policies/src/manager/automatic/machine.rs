@@ -372,12 +372,12 @@ impl Manager for Machine {
         FrameId(self.numbers.frame(choice))
     }
 
-    fn prefetch(&self, frames: &mut dyn Iterator<Item = FrameId>) {
+    fn touch(&self, frames: &mut dyn Iterator<Item = FrameId>) {
         let frames = frames.filter_map(|frame| self.numbers.find(frame.0));
         std::hint::black_box(frames.fold(0, |touched, frame| touched ^ self.held.touch(frame)));
     }
 
-    fn prefetch_pages(&self, pages: &[PageId]) {
+    fn touch_pages(&self, pages: &[PageId]) {
         // Few instructions a page, so that the processor waits for many pages at a time.
         let departed = pages.iter().fold(0, |touched, page| touched ^ self.departed.touch(*page));
         let rates = self.rates();
@@ -387,8 +387,8 @@ impl Manager for Machine {
         );
     }
 
-    fn prefetch_question(&self, missing: PageId) {
-        self.prefetch_pages(&[missing]);
+    fn touch_question(&self, missing: PageId) {
+        self.touch_pages(&[missing]);
         if self.leader() == Expert::Value {
             self.held.touch_by_value();
         }

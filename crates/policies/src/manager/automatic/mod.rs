@@ -324,21 +324,21 @@ impl Manager for Automatic {
         }
     }
 
-    fn prefetch(&self, frames: &mut dyn Iterator<Item = FrameId>) {
+    fn touch(&self, frames: &mut dyn Iterator<Item = FrameId>) {
         if let State::Learning(machine) = &self.state {
-            machine.prefetch(frames);
+            machine.touch(frames);
         }
     }
 
-    fn prefetch_pages(&self, pages: &[PageId]) {
+    fn touch_pages(&self, pages: &[PageId]) {
         if let State::Learning(machine) = &self.state {
-            machine.prefetch_pages(pages);
+            machine.touch_pages(pages);
         }
     }
 
-    fn prefetch_question(&self, missing: PageId) {
+    fn touch_question(&self, missing: PageId) {
         if let State::Learning(machine) = &self.state {
-            machine.prefetch_question(missing);
+            machine.touch_question(missing);
         }
     }
 

@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// Pages that a manager is told of at once before they come or go.
-const PREFETCHED_AT_ONCE: usize = 64;
+const TOUCHED_AT_ONCE: usize = 64;
 
 /// What a miss is likely to change: advice for [`Directory::places_of_miss`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,7 +26,7 @@ pub struct MissHint {
 impl Directory {
     /// Touches what [`hit`](Self::hit) will touch of `frames`, so that it comes from memory side by side and
     /// not one after the other.
-    pub fn prefetch(&self, frames: impl Iterator<Item = FrameId> + Clone) {
+    pub fn touch(&self, frames: impl Iterator<Item = FrameId> + Clone) {
         let frames = frames.filter(|frame| frame.0 < self.ledger.frames.len());
         let (slots, links) = (&self.ledger.frames, &self.ledger.frames.ledger_links);
         // First what is known of the frames themselves, then of their neighbours in the ledger.
@@ -44,12 +44,12 @@ impl Directory {
         std::hint::black_box(touched);
         if let Some(first) = first_ahead {
             let is_ahead = |frame: &FrameId| slots[frame.0].state == FrameState::Ahead;
-            self.prefetch_pages(first, frames.filter(is_ahead));
+            self.touch_pages(first, frames.filter(is_ahead));
         }
     }
 
     /// The addresses of what a miss of `tenant` is likely to change, found without reading any of it. A
-    /// driver can prefetch them all at once, which pays above all where another processor's cache has them.
+    /// driver can touch them all at once, which pays above all where another processor's cache has them.
     pub fn places_of_miss(&self, tenant: TenantId, hint: MissHint) -> [*const u8; 7] {
         let Ledger { frames, accounts, now, .. } = &self.ledger;
         let [slot, links] = frames.places_of(hint.victim.0);
@@ -75,17 +75,17 @@ impl Directory {
         })
     }
 
-    /// Prefetches what the manager of the next page to go will look up by page, for that page and for the
+    /// Touches what the manager of the next page to go will look up by page, for that page and for the
     /// others that are likely to be among the next `count` to go.
-    pub fn prefetch_upcoming(&self, count: usize) {
+    pub fn touch_upcoming(&self, count: usize) {
         if let Some(first) = self.upcoming().next() {
-            self.prefetch_pages(first, self.upcoming().take(count));
+            self.touch_pages(first, self.upcoming().take(count));
         }
     }
 
     /// Touches what the manager of the first frame's block looks up by page when the pages in `frames` come
     /// or go.
-    fn prefetch_pages(&self, first: FrameId, frames: impl Iterator<Item = FrameId>) {
+    fn touch_pages(&self, first: FrameId, frames: impl Iterator<Item = FrameId>) {
         let account = self.ledger.account(self.ledger.frames[first.0].owner);
         let control = &self.ledger.accounts[account.index()].control;
         if !control.is_managed() {
@@ -93,20 +93,20 @@ impl Directory {
         }
         let mut pages = frames.map(|frame| self.ledger.frames[frame.0].page).peekable();
         while pages.peek().is_some() {
-            let mut some = [PageId(0); PREFETCHED_AT_ONCE];
+            let mut some = [PageId(0); TOUCHED_AT_ONCE];
             let count = some.iter_mut().zip(&mut pages).map(|(place, page)| *place = page).count();
-            control.prefetch_pages(&some[..count]);
+            control.touch_pages(&some[..count]);
         }
     }
 
-    /// As [`prefetch`](Self::prefetch), what the manager of the first frame's block will touch. Pays where
+    /// As [`touch`](Self::touch), what the manager of the first frame's block will touch. Pays where
     /// there are more blocks than the processor's second cache has room for.
-    pub fn prefetch_managed(&self, mut frames: impl Iterator<Item = FrameId> + Clone) {
+    pub fn touch_managed(&self, mut frames: impl Iterator<Item = FrameId> + Clone) {
         let Some(first) = frames.clone().next().filter(|frame| self.ledger.frames.is_present(*frame)) else {
             return;
         };
         let account = self.ledger.account(self.ledger.frames[first.0].owner);
-        self.ledger.accounts[account.index()].control.prefetch(&mut frames);
+        self.ledger.accounts[account.index()].control.touch(&mut frames);
     }
 
     /// The frames that questions look at next if no frame is free, as far as they lie in one account's list
