@@ -52,7 +52,7 @@ pub use allocation::{Allocation, CostBenefitOptions};
 pub use contained::contained;
 pub use directory::{
     Admission, Claims, DEFAULT_TENANT, Decision, Directory, DirectoryOptions, Eviction, HintOptions,
-    HitOutcome, MissHint, NextFrame, PageWorth,
+    HitOutcome, NextFrame, NextMiss, PageWorth,
 };
 pub use error::{DirectiveError, DirectoryError, UnknownName};
 pub use ids::{Access, ContextId, FRAMES_MAX, FileId, FrameId, PRIORITIES, PageId, TenantId};

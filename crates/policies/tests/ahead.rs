@@ -173,10 +173,10 @@ fn agrees_with_a_plain_list() {
             let is_full = naive.pages.len() == frames as usize;
             let next: Vec<u64> = naive.pages.iter().filter(|_| is_full).map(|(page, _)| *page).collect();
             assert_eq!(upcoming.collect::<Vec<_>>(), next);
-            let hint = driver.directory.miss_hint(DEFAULT_TENANT);
-            let hinted = hint.map(|hint| [hint.victim, hint.next].map(|frame| driver.directory.page(frame)));
+            let miss = driver.directory.next_miss(DEFAULT_TENANT);
+            let named = miss.map(|miss| [miss.victim, miss.next].map(|frame| driver.directory.page(frame)));
             let first_two = next.first().map(|first| [*first, *next.get(1).unwrap_or(first)]);
-            assert_eq!(hinted, first_two.map(|pages| pages.map(|page| Some(PageId(page)))));
+            assert_eq!(named, first_two.map(|pages| pages.map(|page| Some(PageId(page)))));
             for (page, ahead) in &naive.pages {
                 assert_eq!(driver.directory.is_ahead(driver.frames[&PageId(*page)], PageId(*page)), *ahead);
             }

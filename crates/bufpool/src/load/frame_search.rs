@@ -8,7 +8,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use bufpool_policies::MissHint;
+use bufpool_policies::NextMiss;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::handle::file::Page;
@@ -93,12 +93,12 @@ impl<'a> FrameSearch<'a> {
         loop {
             pool.free_aside();
             let rules = pool.claim_rules(how.dirty());
-            let hint = self.touch_upcoming();
+            let next_miss = self.fetch_upcoming();
             let (admitted, is_entered, wishes, is_above_cap) = {
                 let policy = self.tenant.lock_policy(self.purpose.operation());
                 let mut policy = policy.map_err(|error| self.page.named_in(error))?;
-                if let Some(hint) = hint {
-                    policy.fetch_for_miss(id, hint);
+                if let Some(next_miss) = next_miss {
+                    policy.fetch_for_miss(id, next_miss);
                 }
                 pool.drain_own_log_into(&mut policy);
                 pool.take_back_logs(&mut policy);
@@ -108,7 +108,7 @@ impl<'a> FrameSearch<'a> {
                 if let Some(admitted) = admitted.as_ref().filter(|_| is_entered) {
                     policy.directory.loaded(admitted.frame());
                 }
-                policy.leave_hint(policy.directory.miss_hint(id));
+                policy.leave_next_miss(policy.directory.next_miss(id));
                 (admitted, is_entered, policy.take_wishes(), policy.directory.is_above_cap(id))
             };
             let Some(admitted) = admitted else { return Ok(None) };
@@ -133,19 +133,19 @@ impl<'a> FrameSearch<'a> {
     }
 
     /// Fetches the frame that the next question is likely to name, and its page's word if the page is of
-    /// the same file: cache misses under the policy lock would make other threads wait, too. Returns the hint
-    /// for what is fetched under the lock.
+    /// the same file: cache misses under the policy lock would make other threads wait, too. Returns what
+    /// is to be fetched under the lock.
     #[inline]
-    fn touch_upcoming(&self) -> Option<MissHint> {
+    fn fetch_upcoming(&self) -> Option<NextMiss> {
         let (pool, file) = (&*self.tenant.pool, &self.page.file().shared);
-        let hint = pool.policy.hint()?;
-        fetch_to_write(pool.frames.get(hint.victim));
-        if hint.page.file() == file.id
-            && let Some(word) = file.table.get(hint.page.number())
+        let next_miss = pool.policy.next_miss()?;
+        fetch_to_write(pool.frames.get(next_miss.victim));
+        if next_miss.page.file() == file.id
+            && let Some(word) = file.table.get(next_miss.page.number())
         {
             fetch_to_write(word);
         }
-        Some(hint)
+        Some(next_miss)
     }
 
     /// Whether the directory is told now, before the page has arrived, that it is loaded, which saves a later

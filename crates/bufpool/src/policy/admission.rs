@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bufpool_policies::planner::Seen;
 use bufpool_policies::program::Program;
 use bufpool_policies::{
-    Admission, ContextId, Decision, FrameId, MissHint, PageId, PageWorth, TenantId, WISHES_MAX, Wish,
+    Admission, ContextId, Decision, FrameId, NextMiss, PageId, PageWorth, TenantId, WISHES_MAX, Wish,
 };
 
 use crate::files::word::OwnedWord;
@@ -258,9 +258,9 @@ impl PolicyState {
     /// Fetches what a miss of a tenant is likely to change, so that the cache misses overlap: all of it is
     /// in the cache of the processor that had the lock last.
     #[inline]
-    pub fn fetch_for_miss(&self, tenant: TenantId, hint: MissHint) {
-        self.directory.places_of_miss(tenant, hint).iter().for_each(|place| fetch_to_write(*place));
-        fetch_to_write(self.hits.filter.marked(hint.victim).mark);
+    pub fn fetch_for_miss(&self, tenant: TenantId, next_miss: NextMiss) {
+        self.directory.places_of_miss(tenant, next_miss).iter().for_each(|place| fetch_to_write(*place));
+        fetch_to_write(self.hits.filter.marked(next_miss.victim).mark);
         if let Some(context) = self.contexts.latest(tenant) {
             fetch_to_write(context);
         }

@@ -7,8 +7,8 @@
 //!
 //! Holds are counted, and one in [`TIMED`] is timed.
 //!
-//! A hold may leave a [hint](PolicyGuard::leave_hint) beside the lock: what the next hold is likely to look
-//! at. The thread that takes the lock next fetches that, so that its cache misses overlap.
+//! A hold may [leave](PolicyGuard::leave_next_miss) beside the lock what the next hold is likely to look at.
+//! The thread that takes the lock next fetches that, so that its cache misses overlap.
 //!
 //! All that each hold changes here is in one cache line.
 
@@ -16,7 +16,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::AtomicU64 as Unmodelled;
 use std::time::Instant;
 
-use bufpool_policies::{FrameId, MissHint, PageId};
+use bufpool_policies::{FrameId, NextMiss, PageId};
 
 use crate::sync::{AtomicU32, Condvar, Mutex, MutexGuard, Ordering, fence, relax};
 use crate::sys::fetch_to_write;
@@ -29,8 +29,8 @@ const TIMED: u64 = 61;
 /// In [`PolicyMutex::sleepers`]: a thread was woken and has neither got the lock nor gone to sleep again.
 const WAKING: u32 = 1 << 31;
 
-/// Stands for no hint in [`PolicyMutex::hint`].
-const NO_HINT: u64 = u64::MAX;
+/// Stands for nothing known in [`PolicyMutex::next_miss`].
+const NO_FRAMES: u64 = u64::MAX;
 
 /// What holds of the policy lock cost so far.
 #[derive(Clone, Copy, Default, Debug)]
@@ -55,10 +55,10 @@ impl HoldCounts {
 pub(crate) struct PolicyMutex<T> {
     /// Threads that sleep or are about to, and [`WAKING`].
     sleepers: AtomicU32,
-    /// A [`MissHint`] in three numbers: victim and next frame (or [`NO_HINT`]), account, page. It is only
+    /// A [`NextMiss`] in three numbers: victim and next frame (or [`NO_FRAMES`]), account, page. It is only
     /// used to fetch cache lines, so relaxed accesses are enough: one that is out of date, or mixed from two,
     /// costs time at most.
-    hint: [Unmodelled; 3],
+    next_miss: [Unmodelled; 3],
     /// Taken by `try_lock` only. Threads that have to wait sleep on `freed`.
     held: Mutex<Held<T>>,
     /// The lock of `freed`, on which threads sleep.
@@ -77,7 +77,7 @@ impl<T> PolicyMutex<T> {
         Self {
             held: Mutex::new(Held { value, counts: HoldCounts::default() }),
             sleepers: AtomicU32::new(0),
-            hint: [NO_HINT, 0, 0].map(Unmodelled::new),
+            next_miss: [NO_FRAMES, 0, 0].map(Unmodelled::new),
             room: Mutex::default(),
             freed: Condvar::default(),
         }
@@ -100,13 +100,13 @@ impl<T> PolicyMutex<T> {
 
     /// What a hold has left last, for a thread that is about to take the lock; it may be out of date.
     #[inline]
-    pub fn hint(&self) -> Option<MissHint> {
-        // The hint is in the cache line of the lock, which the caller changes next.
+    pub fn next_miss(&self) -> Option<NextMiss> {
+        // It is in the cache line of the lock, which the caller changes next.
         fetch_to_write(self);
-        let [frames, account, page] = self.hint.each_ref().map(|number| number.load(Ordering::Relaxed));
+        let [frames, account, page] = self.next_miss.each_ref().map(|number| number.load(Ordering::Relaxed));
         let (victim, next) = (FrameId(frames as u32), FrameId((frames >> u32::BITS) as u32));
         let (page, account) = (PageId(page), account as u32);
-        (frames != NO_HINT).then_some(MissHint { victim, page, next, account })
+        (frames != NO_FRAMES).then_some(NextMiss { victim, page, next, account })
     }
 
     pub fn get_mut(&mut self) -> &mut T {
@@ -206,12 +206,12 @@ impl<'a, T> PolicyGuard<'a, T> {
 
     /// Leaves beside the lock what the next hold is likely to look at.
     #[inline]
-    pub fn leave_hint(&self, hint: Option<MissHint>) {
-        let pack = |hint: MissHint| u64::from(hint.next.0) << u32::BITS | u64::from(hint.victim.0);
-        let [frames, account, page] = &self.wake.0.hint;
-        frames.store(hint.map_or(NO_HINT, pack), Ordering::Relaxed);
-        page.store(hint.map_or(0, |hint| hint.page.0), Ordering::Relaxed);
-        account.store(hint.map_or(0, |hint| u64::from(hint.account)), Ordering::Relaxed);
+    pub fn leave_next_miss(&self, next_miss: Option<NextMiss>) {
+        let pack = |miss: NextMiss| u64::from(miss.next.0) << u32::BITS | u64::from(miss.victim.0);
+        let [frames, account, page] = &self.wake.0.next_miss;
+        frames.store(next_miss.map_or(NO_FRAMES, pack), Ordering::Relaxed);
+        page.store(next_miss.map_or(0, |miss| miss.page.0), Ordering::Relaxed);
+        account.store(next_miss.map_or(0, |miss| u64::from(miss.account)), Ordering::Relaxed);
     }
 
     /// Of all holds that have begun.

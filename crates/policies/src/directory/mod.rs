@@ -41,7 +41,7 @@ pub use disclosed::HintOptions;
 pub use events::HitOutcome;
 pub use prices::NextFrame;
 pub use question::{Admission, Claims, Decision, Eviction};
-pub use touch::MissHint;
+pub use touch::NextMiss;
 
 use crate::{
     allocation::{Allocation, Ledger, LevelOne},

@@ -12,7 +12,7 @@ const TOUCHED_AT_ONCE: usize = 64;
 
 /// What a miss is likely to change: advice for [`Directory::places_of_miss`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct MissHint {
+pub struct NextMiss {
     /// The frame that the next question looks at first, as far as it is known.
     pub victim: FrameId,
     /// The page in it.
@@ -50,12 +50,12 @@ impl Directory {
 
     /// The addresses of what a miss of `tenant` is likely to change, found without reading any of it. A
     /// driver can touch them all at once, which pays above all where another processor's cache has them.
-    pub fn places_of_miss(&self, tenant: TenantId, hint: MissHint) -> [*const u8; 7] {
+    pub fn places_of_miss(&self, tenant: TenantId, next_miss: NextMiss) -> [*const u8; 7] {
         let Ledger { frames, accounts, now, .. } = &self.ledger;
-        let [slot, links] = frames.places_of(hint.victim.0);
+        let [slot, links] = frames.places_of(next_miss.victim.0);
         let tenant = self.place_of_tenant(tenant);
-        let account = accounts.as_ptr().wrapping_add(hint.account as usize).cast();
-        let [next, _] = frames.places_of(hint.next.0);
+        let account = accounts.as_ptr().wrapping_add(next_miss.account as usize).cast();
+        let [next, _] = frames.places_of(next_miss.next.0);
         [tenant, account, slot, links, next, std::ptr::from_ref(now).cast(), self.ledger.place_of_heads()]
     }
 
@@ -65,9 +65,9 @@ impl Directory {
     }
 
     /// What the next miss is likely to change, if it is one of `tenant`.
-    pub fn miss_hint(&self, tenant: TenantId) -> Option<MissHint> {
+    pub fn next_miss(&self, tenant: TenantId) -> Option<NextMiss> {
         let [victim, next] = self.ledger.next_two().filter(|_| self.free.is_empty())?;
-        Some(MissHint {
+        Some(NextMiss {
             victim: FrameId(victim),
             page: self.ledger.frames[victim].page,
             next: FrameId(next),
