@@ -21,7 +21,7 @@ use std::time::Instant;
 use bufpool_policies::PageId;
 
 use crate::access::guard::ReadGuard;
-use crate::access::hit::Access;
+use crate::access::hit::TenantAccess;
 use crate::error::{Error, ErrorKind, Result};
 use crate::handle::file::{ClassedPage, Page};
 use crate::handle::tenant::Tenant;
@@ -48,10 +48,10 @@ const OPERATION: &str = "read page";
 
 /// What became of each page of a list, in its order: a guard, an error, or none where that would have meant
 /// waiting.
-type Granted<'g> = Vec<Result<Option<ReadGuard<'g>>>>;
+type Guards<'g> = Vec<Result<Option<ReadGuard<'g>>>>;
 
-impl<'g> Access<'g> {
-    pub(crate) fn guard_many(self, pages: &[ClassedPage<'g>], site: SiteRef) -> Granted<'g> {
+impl<'g> TenantAccess<'g> {
+    pub(crate) fn guard_many(self, pages: &[ClassedPage<'g>], site: SiteRef) -> Guards<'g> {
         let mut waits = Waits::begin(&self.tenant.pool, Limit::Default);
         let granted = if self.tenant.pool.is_immediate {
             self.read_in_turn(pages, site)
@@ -72,7 +72,7 @@ impl<'g> Access<'g> {
     }
 
     /// One page after the other, as deterministic mode has it.
-    fn read_in_turn(self, pages: &[ClassedPage<'g>], site: SiteRef) -> Granted<'g> {
+    fn read_in_turn(self, pages: &[ClassedPage<'g>], site: SiteRef) -> Guards<'g> {
         let most = self.tenant.pool.batch_pages_max();
         let mut taken = 0;
         let read = |page: &ClassedPage<'g>| {
@@ -87,7 +87,7 @@ impl<'g> Access<'g> {
         pages.iter().map(read).collect()
     }
 
-    fn read_together(self, pages: &[ClassedPage<'g>], site: SiteRef, patience: &mut Patience) -> Granted<'g> {
+    fn read_together(self, pages: &[ClassedPage<'g>], site: SiteRef, patience: &mut Patience) -> Guards<'g> {
         let mut batch = Batch {
             tenant: self.tenant,
             pages,
@@ -125,7 +125,7 @@ struct Batch<'a, 'g> {
     pages: &'a [ClassedPage<'g>],
     /// From where pages without a class are accessed.
     site: SiteRef,
-    granted: Granted<'g>,
+    granted: Guards<'g>,
     /// Pages that are latched or being loaded by this call.
     taken: usize,
     loads: Vec<Entry<'g>>,
@@ -195,7 +195,7 @@ impl<'g> Batch<'_, 'g> {
     /// As [`take_at`](Self::take_at). Returns whether the page is latched or loaded by this call.
     fn take_one(&mut self, index: usize, page: ClassedPage<'g>) -> Result<bool> {
         let (page, site) = self.accessed(page);
-        let word = Access::of(self.tenant).checked_word(page, Purpose::Read, OPERATION)?;
+        let word = TenantAccess::of(self.tenant).checked_word(page, Purpose::Read, OPERATION)?;
         // A page may come or go between two looks, but not often.
         for _ in 0..4 {
             match Latch::try_new(word) {
@@ -236,8 +236,8 @@ impl<'g> Batch<'_, 'g> {
 
     fn grant_hit(&mut self, index: usize, page: Page<'g>, site: SiteRef, latch: Latch<&'g PageWord, Shared>) {
         let tenant = self.tenant;
-        let frame = Access::of(tenant).marked(latch.frame());
-        Access::of(tenant).note_hit_at(tenant.pool.hot.tag, page, frame, site, false);
+        let frame = TenantAccess::of(tenant).marked(latch.frame());
+        TenantAccess::of(tenant).note_hit_at(tenant.pool.hot.tag, page, frame, site, false);
         self.granted[index] = Ok(Some(ReadGuard::new(tenant, page, latch)));
     }
 

@@ -19,7 +19,7 @@ use std::time::Instant;
 
 use bufpool_policies::{FrameId, PageId, TenantId, contained};
 
-use crate::access::hit::{Access, refused};
+use crate::access::hit::{TenantAccess, refused};
 use crate::access::owned::{OwnedReadGuard, OwnedWriteGuard};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::shared::FileShared;
@@ -91,7 +91,7 @@ pub struct ReadFuture(Acquiring<Shared>);
 #[must_use = "futures do nothing unless polled"]
 pub struct WriteFuture(Acquiring<Exclusive>);
 
-impl<'g> Access<'g> {
+impl<'g> TenantAccess<'g> {
     pub(crate) fn read_future(self, page: Page<'_>, site: SiteRef) -> ReadFuture {
         ReadFuture(Acquiring::new(self.tenant, page, Purpose::Read, self.called(site)))
     }
@@ -218,7 +218,7 @@ impl<M: Mode> Acquiring<M> {
         self.stop_waiting(Awaited::Nothing);
         let operation = self.purpose.operation();
         let checked =
-            Access::of(&self.tenant).checked_word(self.file.page(self.number), self.purpose, operation);
+            TenantAccess::of(&self.tenant).checked_word(self.file.page(self.number), self.purpose, operation);
         // A write guard lends its bytes mutably, which pages that are read without a latch do not allow.
         let checked = match self.purpose {
             Purpose::Read => checked.map(drop),
@@ -284,8 +284,8 @@ impl<M: Mode> Acquiring<M> {
         let pool = &self.file.pool;
         if self.loaded.is_none() {
             pool.count_waited(self.waited_for_load);
-            let frame = Access::of(&self.tenant).marked(latch.frame());
-            Access::of(&self.tenant).note_hit_at(
+            let frame = TenantAccess::of(&self.tenant).marked(latch.frame());
+            TenantAccess::of(&self.tenant).note_hit_at(
                 pool.hot.tag,
                 self.file.page(self.number),
                 frame,

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use bufpool_policies::{FrameId, PageId};
 
-use crate::access::hit::{Access, Granted};
+use crate::access::hit::{Granted, TenantAccess};
 use crate::error::{ErrorKind, Result};
 use crate::files::shared::{FileShared, PanicWatch};
 use crate::handle::file::Page;
@@ -101,7 +101,7 @@ struct HoldCount<'g> {
     _not_send: std::marker::PhantomData<*const ()>,
 }
 
-impl<'g> Access<'g> {
+impl<'g> TenantAccess<'g> {
     #[inline(always)]
     pub(crate) fn guard_shared(self, page: Page<'g>, origin: Origin, limit: Limit) -> Granted<ReadGuard<'g>> {
         // A closed file has no resident pages.
@@ -523,11 +523,11 @@ impl<'g> Pin<'g> {
     fn latch<M: Mode>(&self, purpose: Purpose, site: SiteRef) -> Result<Latch<&'g PageWord, M>> {
         let (pool, page, tenant) = (self.hold.pool(), self.page(), self.hold.tenant);
         pool.owner.check(purpose.operation()).map_err(|error| page.named_in(error))?;
-        let latch = Access::of(tenant).latch_pinned(page, self.word, purpose)?;
-        Access::of(tenant).note_hit(
+        let latch = TenantAccess::of(tenant).latch_pinned(page, self.word, purpose)?;
+        TenantAccess::of(tenant).note_hit(
             pool.hot.tag,
             page,
-            Access::of(tenant).marked(latch.frame()),
+            TenantAccess::of(tenant).marked(latch.frame()),
             site.in_class(self.class).into(),
             false,
         );

@@ -25,7 +25,7 @@ use bufpool_policies::hints::{HINTS_MAX, HintCounts, HintListId, HintPolicy};
 use bufpool_policies::{ContextId, FileId, HintOptions, PageId};
 
 use crate::access::futures::ReadFuture;
-use crate::access::hit::Access;
+use crate::access::hit::TenantAccess;
 use crate::access::owned::OwnedReadGuard;
 use crate::engine::recorder::Event;
 use crate::error::{Error, ErrorKind, Result};
@@ -177,7 +177,7 @@ struct Disclosed {
     context: ContextId,
 }
 
-impl Access<'_> {
+impl TenantAccess<'_> {
     /// Discloses reads from `site`. They are made from `reads_at`, if the caller says so.
     pub(crate) fn open_hints<I>(self, pages: I, site: SiteRef, reads_at: Option<SiteRef>) -> Result<Hints<I>>
     where
@@ -568,11 +568,11 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
 
     fn read(&mut self, file: &Arc<File>, number: u64, origin: Origin) -> Result<OwnedReadGuard> {
         let page = file.page(number);
-        Access::of(&self.tenant).checked_word(page, Purpose::Read, NEXT)?;
+        TenantAccess::of(&self.tenant).checked_word(page, Purpose::Read, NEXT)?;
         let word = OwnedWord::new(Arc::clone(&file.shared), number);
         let state = match Latch::try_new(word) {
             Ok(latch) => {
-                let access = Access::of(&self.tenant);
+                let access = TenantAccess::of(&self.tenant);
                 let frame = access.marked(latch.frame());
                 access.note_hit(self.tenant.pool.hot.tag, page, frame, origin, false);
                 return Ok(OwnedReadGuard::on_owned(file.keeper(), number, latch));
@@ -583,7 +583,7 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
             self.waits();
         }
         let since = Instant::now();
-        let access = Access::of(&self.tenant);
+        let access = TenantAccess::of(&self.tenant);
         let latch =
             access.latch_shared_slowly(page, origin.place, origin.scope(), origin.class, Limit::Default);
         self.rate.waited += since.elapsed();
@@ -660,7 +660,7 @@ impl<I: Iterator<Item = HintedPage>> NextFuture<'_, I> {
                 if file.shared.table.get(hint.number).is_some_and(|word| word.state().is_loading()) {
                     self.hints.waits();
                 }
-                let reading = Access::of(&self.hints.tenant).read_future(page, self.site);
+                let reading = TenantAccess::of(&self.hints.tenant).read_future(page, self.site);
                 self.reading = Some(reading);
             }
             let reading = self.reading.as_mut().expect("just begun");

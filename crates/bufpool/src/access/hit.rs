@@ -30,11 +30,11 @@ pub(crate) type Granted<T> = std::result::Result<T, Refused>;
 
 /// A tenant's access to pages.
 #[derive(Clone, Copy)]
-pub(crate) struct Access<'g> {
+pub(crate) struct TenantAccess<'g> {
     pub tenant: &'g Tenant,
 }
 
-impl<'g> Access<'g> {
+impl<'g> TenantAccess<'g> {
     /// Of this tenant.
     #[inline(always)]
     pub fn of(tenant: &'g Tenant) -> Self {
@@ -195,7 +195,7 @@ pub(crate) fn refused(
     }
 }
 
-impl<'g> Access<'g> {
+impl<'g> TenantAccess<'g> {
     /// Notes a hit on a page that the tenant still holds, or has read without a latch.
     #[inline(always)]
     pub(crate) fn note_hit(

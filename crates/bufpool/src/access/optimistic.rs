@@ -28,7 +28,7 @@ use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::access::guard::{Pin, ReadGuard, WriteGuard};
-use crate::access::hit::{Access, Granted};
+use crate::access::hit::{Granted, TenantAccess};
 use crate::error::Result;
 use crate::handle::file::Page;
 use crate::memory::arena::FrameMap;
@@ -59,7 +59,7 @@ pub struct OptimisticWriteGuard<'g> {
     guard: WriteGuard<'g>,
 }
 
-impl<'g> Access<'g> {
+impl<'g> TenantAccess<'g> {
     #[inline(always)]
     pub(crate) fn read_optimistic<R>(
         self,

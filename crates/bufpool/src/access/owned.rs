@@ -14,7 +14,7 @@ use std::sync::Arc;
 use bufpool_policies::{FrameId, PageId};
 
 use crate::access::guard::{HoldRecord, ReadGuard, WriteGuard};
-use crate::access::hit::{Access, Granted};
+use crate::access::hit::{Granted, TenantAccess};
 use crate::error::Result;
 use crate::files::shared::{FileShared, PanicWatch};
 use crate::files::word::OwnedWord;
@@ -118,7 +118,7 @@ fn end_record(file: Keeper, number: u64) {
     drop(file);
 }
 
-impl<'g> Access<'g> {
+impl<'g> TenantAccess<'g> {
     #[inline(always)]
     pub(crate) fn guard_shared_owned(
         self,
@@ -389,7 +389,7 @@ impl OwnedPin {
         purpose: Purpose,
         site: SiteRef,
     ) -> Result<Latch<&'g PageWord, M>> {
-        let (page, access, operation) = (self.page(), Access::of(tenant), purpose.operation());
+        let (page, access, operation) = (self.page(), TenantAccess::of(tenant), purpose.operation());
         let checked = tenant.check_open(operation).and_then(|()| tenant.check_file(&self.file, operation));
         checked.map_err(|error| page.named_in(error))?;
         let latch = access.latch_pinned(page, self.word, purpose)?;

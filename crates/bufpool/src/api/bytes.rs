@@ -7,7 +7,7 @@ use bufpool_policies::DEFAULT_TENANT;
 use parking_lot::MutexGuard;
 
 use crate::access::guard::ReadGuard;
-use crate::access::hit::Access;
+use crate::access::hit::TenantAccess;
 use crate::access::optimistic::OptimisticWriteGuard;
 use crate::access::owned::OwnedWriteGuard;
 use crate::error::{ErrorKind, Result};
@@ -176,7 +176,7 @@ impl File {
         if bytes.is_multiple_of(page_bytes) {
             return Ok(None);
         }
-        let (page, access) = (self.page(bytes / page_bytes), Access::of(tenant));
+        let (page, access) = (self.page(bytes / page_bytes), TenantAccess::of(tenant));
         let last = match self.shared.optimistic {
             true => access.guard_optimistic(page, origin, Limit::Default).map(LastPage::Optimistic),
             false => access.guard_exclusive_owned(page, origin, Limit::Default).map(LastPage::Plain),

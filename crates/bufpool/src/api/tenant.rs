@@ -15,7 +15,7 @@ use bufpool_policies::{DirectiveError, DirectoryError, PageId, SendError};
 use crate::access::futures::{ReadFuture, WriteFuture};
 use crate::access::guard::{PassingGuard, Pin, ReadGuard, WriteGuard};
 use crate::access::hints::{HintedPage, Hints};
-use crate::access::hit::{Access, Granted};
+use crate::access::hit::{Granted, TenantAccess};
 use crate::access::optimistic::{OptimisticWriteGuard, PageView};
 use crate::access::owned::{OwnedPin, OwnedReadGuard, OwnedWriteGuard};
 use crate::api::bytes;
@@ -57,7 +57,7 @@ macro_rules! access_functions {
         #[inline(always)]
         pub fn read<'g>($($receiver)*, page: impl AnyPage<'g>) -> Result<ReadGuard<'g>> $($bound)* {
             let (page, origin) = accessed(page, $site);
-            Access::of($tenant).guard_shared(page, origin, Limit::Default).map_err(Refused::into_error)
+            TenantAccess::of($tenant).guard_shared(page, origin, Limit::Default).map_err(Refused::into_error)
         }
 
         /// Exclusive access to `page`. Waits until nobody else has a latch on it, and reads it if it is not
@@ -71,7 +71,7 @@ macro_rules! access_functions {
         #[inline]
         pub fn write<'g>($($receiver)*, page: impl AnyPage<'g>) -> Result<WriteGuard<'g>> $($bound)* {
             let (page, origin) = accessed(page, $site);
-            Access::of($tenant).guard_exclusive(page, origin, Limit::Default).map_err(Refused::into_error)
+            TenantAccess::of($tenant).guard_exclusive(page, origin, Limit::Default).map_err(Refused::into_error)
         }
 
         /// Exclusive access to `page`, filled with zeros, and dirty. A page that is not in memory is not
@@ -83,7 +83,7 @@ macro_rules! access_functions {
         #[track_caller]
         pub fn create<'g>($($receiver)*, page: impl AnyPage<'g>) -> Result<WriteGuard<'g>> $($bound)* {
             let (page, origin) = accessed(page, $site);
-            Access::of($tenant).guard_created(page, origin, Limit::Default).map_err(Refused::into_error)
+            TenantAccess::of($tenant).guard_created(page, origin, Limit::Default).map_err(Refused::into_error)
         }
 
         /// Makes `bytes`, as many as a page has, the contents of `page`, which becomes dirty. A page that is
@@ -96,7 +96,7 @@ macro_rules! access_functions {
         #[track_caller]
         pub fn overwrite<'g>($($receiver)*, page: impl AnyPage<'g>, bytes: &[u8]) -> Result<()> $($bound)* {
             let (page, origin) = accessed(page, $site);
-            let written = Access::of($tenant).overwrite(page, bytes, origin, Limit::Default);
+            let written = TenantAccess::of($tenant).overwrite(page, bytes, origin, Limit::Default);
             written.map_err(Refused::into_error)
         }
 
@@ -105,21 +105,21 @@ macro_rules! access_functions {
         #[track_caller]
         pub fn try_read<'g>($($receiver)*, page: impl AnyPage<'g>) -> Result<Option<ReadGuard<'g>>> $($bound)* {
             let (page, origin) = accessed(page, $site);
-            or_none(Access::of($tenant).guard_shared(page, origin, Limit::Now))
+            or_none(TenantAccess::of($tenant).guard_shared(page, origin, Limit::Now))
         }
 
         /// As [`write`](Self::write), but `None` where [`try_read`](Self::try_read) returns it.
         #[track_caller]
         pub fn try_write<'g>($($receiver)*, page: impl AnyPage<'g>) -> Result<Option<WriteGuard<'g>>> $($bound)* {
             let (page, origin) = accessed(page, $site);
-            or_none(Access::of($tenant).guard_exclusive(page, origin, Limit::Now))
+            or_none(TenantAccess::of($tenant).guard_exclusive(page, origin, Limit::Now))
         }
 
         /// As [`create`](Self::create), but `None` instead of waiting for others' latches, loads or frames.
         #[track_caller]
         pub fn try_create<'g>($($receiver)*, page: impl AnyPage<'g>) -> Result<Option<WriteGuard<'g>>> $($bound)* {
             let (page, origin) = accessed(page, $site);
-            or_none(Access::of($tenant).guard_created(page, origin, Limit::Now))
+            or_none(TenantAccess::of($tenant).guard_created(page, origin, Limit::Now))
         }
 
         /// As [`read`](Self::read), but `None` once it has waited for others until `limit` is over. The time
@@ -131,7 +131,7 @@ macro_rules! access_functions {
             limit: Duration,
         ) -> Result<Option<ReadGuard<'g>>> $($bound)* {
             let (page, origin) = accessed(page, $site);
-            or_none(Access::of($tenant).guard_shared(page, origin, Limit::Within(limit)))
+            or_none(TenantAccess::of($tenant).guard_shared(page, origin, Limit::Within(limit)))
         }
 
         /// As [`write`](Self::write), but `None` after waiting for `limit`.
@@ -142,7 +142,7 @@ macro_rules! access_functions {
             limit: Duration,
         ) -> Result<Option<WriteGuard<'g>>> $($bound)* {
             let (page, origin) = accessed(page, $site);
-            or_none(Access::of($tenant).guard_exclusive(page, origin, Limit::Within(limit)))
+            or_none(TenantAccess::of($tenant).guard_exclusive(page, origin, Limit::Within(limit)))
         }
 
         /// As [`create`](Self::create), but `None` after waiting for `limit`.
@@ -153,7 +153,7 @@ macro_rules! access_functions {
             limit: Duration,
         ) -> Result<Option<WriteGuard<'g>>> $($bound)* {
             let (page, origin) = accessed(page, $site);
-            or_none(Access::of($tenant).guard_created(page, origin, Limit::Within(limit)))
+            or_none(TenantAccess::of($tenant).guard_created(page, origin, Limit::Within(limit)))
         }
 
         /// Shared access to many pages. Those that are not in memory are read together; pages that are
@@ -182,7 +182,7 @@ macro_rules! access_functions {
         ) -> Vec<Result<Option<ReadGuard<'g>>>> $($bound)* {
             let pages: Vec<_> =
                 pages.iter().map(|page| page.page().class(page.number_of_class())).collect();
-            Access::of($tenant).guard_many(&pages, $site.site())
+            TenantAccess::of($tenant).guard_many(&pages, $site.site())
         }
 
         /// Begins to read pages that will be needed soon, and returns how many reads were begun. Takes the
@@ -229,7 +229,7 @@ macro_rules! access_functions {
         #[track_caller]
         pub fn read_async<'g>($($receiver)*, page: impl AnyPage<'g>) -> ReadFuture $($bound)* {
             let (page, origin) = accessed(page, $site);
-            Access::of($tenant).read_future(page, origin.site())
+            TenantAccess::of($tenant).read_future(page, origin.site())
         }
 
         /// Exclusive access to `page`, as a future; see [`read_async`](Self::read_async).
@@ -241,7 +241,7 @@ macro_rules! access_functions {
         #[track_caller]
         pub fn write_async<'g>($($receiver)*, page: impl AnyPage<'g>) -> WriteFuture $($bound)* {
             let (page, origin) = accessed(page, $site);
-            Access::of($tenant).write_future(page, origin.site())
+            TenantAccess::of($tenant).write_future(page, origin.site())
         }
 
         /// Reads `page` of an optimistic file without a latch, and so without writing anything that threads
@@ -265,7 +265,7 @@ macro_rules! access_functions {
             read: impl FnMut(PageView<'_>) -> R,
         ) -> Result<(R, Version)> $($bound)* {
             let (page, origin) = accessed(page, $site);
-            Access::of($tenant).read_optimistic(page, origin, read)
+            TenantAccess::of($tenant).read_optimistic(page, origin, read)
         }
 
         /// Exclusive access to `page` of an optimistic file.
@@ -279,7 +279,7 @@ macro_rules! access_functions {
             page: impl AnyPage<'g>,
         ) -> Result<OptimisticWriteGuard<'g>> $($bound)* {
             let (page, origin) = accessed(page, $site);
-            Access::of($tenant).guard_optimistic(page, origin, Limit::Default).map_err(Refused::into_error)
+            TenantAccess::of($tenant).guard_optimistic(page, origin, Limit::Default).map_err(Refused::into_error)
         }
 
         /// Exclusive access to `page` of an optimistic file, filled with zeros. A page that is not resident
@@ -294,7 +294,7 @@ macro_rules! access_functions {
             page: impl AnyPage<'g>,
         ) -> Result<OptimisticWriteGuard<'g>> $($bound)* {
             let (page, origin) = accessed(page, $site);
-            Access::of($tenant).guard_created_optimistic(page, origin, Limit::Default).map_err(Refused::into_error)
+            TenantAccess::of($tenant).guard_created_optimistic(page, origin, Limit::Default).map_err(Refused::into_error)
         }
 
         /// Brings `page` in and keeps it in its frame, without a latch, as long as the pin lives. One
@@ -307,7 +307,7 @@ macro_rules! access_functions {
         pub fn pin<'g>($($receiver)*, page: impl AnyPage<'g>) -> Result<Pin<'g>> $($bound)* {
             let class = page.number_of_class();
             let (page, origin) = accessed(page, $site);
-            let guard = Access::of($tenant).guard_shared(page, origin, Limit::Default);
+            let guard = TenantAccess::of($tenant).guard_shared(page, origin, Limit::Default);
             Ok(guard.map_err(Refused::into_error)?.pin().in_class(class))
         }
 
@@ -325,7 +325,7 @@ macro_rules! access_functions {
                 TenantPrefetch::of($tenant).prefetch_all(pages.map(|number| file.page(number)), origin.site());
             };
             bytes::read_at($tenant, file, offset, into, prefetch, |page| {
-                Access::of($tenant).guard_shared(page, origin, Limit::Default).map_err(Refused::into_error)
+                TenantAccess::of($tenant).guard_shared(page, origin, Limit::Default).map_err(Refused::into_error)
             })
         }
 
@@ -342,7 +342,7 @@ macro_rules! access_functions {
         pub fn write_at<'g>($($receiver)*, file: &'g File, offset: u64, bytes: &[u8]) -> Result<()> $($bound)* {
             let origin = $site;
             bytes::write_at($tenant, file, origin, offset, bytes, |page, part, bytes| {
-                let access = Access::of($tenant);
+                let access = TenantAccess::of($tenant);
                 if part.len() == file.page_bytes() {
                     return access.overwrite(page, bytes, origin, Limit::Default).map_err(Refused::into_error);
                 }
@@ -363,7 +363,7 @@ macro_rules! access_functions {
         #[inline(always)]
         pub fn read_owned<'g>($($receiver)*, page: impl AnyPage<'g>) -> Result<OwnedReadGuard> $($bound)* {
             let (page, origin) = accessed(page, $site);
-            Access::of($tenant).guard_shared_owned(page, origin, Limit::Default).map_err(Refused::into_error)
+            TenantAccess::of($tenant).guard_shared_owned(page, origin, Limit::Default).map_err(Refused::into_error)
         }
 
         /// As [`write`](Self::write), with a guard that borrows nothing, may move between threads, and is
@@ -376,7 +376,7 @@ macro_rules! access_functions {
         #[inline]
         pub fn write_owned<'g>($($receiver)*, page: impl AnyPage<'g>) -> Result<OwnedWriteGuard> $($bound)* {
             let (page, origin) = accessed(page, $site);
-            Access::of($tenant).guard_exclusive_owned(page, origin, Limit::Default).map_err(Refused::into_error)
+            TenantAccess::of($tenant).guard_exclusive_owned(page, origin, Limit::Default).map_err(Refused::into_error)
         }
 
         /// As [`pin`](Self::pin), with a pin that borrows nothing, may move between threads, and is not
@@ -389,7 +389,7 @@ macro_rules! access_functions {
         pub fn pin_owned<'g>($($receiver)*, page: impl AnyPage<'g>) -> Result<OwnedPin> $($bound)* {
             let class = page.number_of_class();
             let (page, origin) = accessed(page, $site);
-            let guard = Access::of($tenant).guard_shared_owned(page, origin, Limit::Default);
+            let guard = TenantAccess::of($tenant).guard_shared_owned(page, origin, Limit::Default);
             Ok(guard.map_err(Refused::into_error)?.pin().in_class(class))
         }
     };
@@ -495,7 +495,7 @@ impl Tenant {
     where
         I: IntoIterator<Item = HintedPage>,
     {
-        Access::of(self).open_hints(pages.into_iter(), Origin::caller().site(), None)
+        TenantAccess::of(self).open_hints(pages.into_iter(), Origin::caller().site(), None)
     }
 
     /// Whether `page` has been in memory and unchanged since an optimistic read returned `version`. If so,
@@ -765,7 +765,7 @@ impl<'t> At<'t> {
         't: 'g,
     {
         let (page, origin) = accessed(page, self.origin());
-        Access::of(self.tenant).guard_shared_in_passing(page, origin)
+        TenantAccess::of(self.tenant).guard_shared_in_passing(page, origin)
     }
 
     /// As [`Tenant::hint`]; the reads of the list are made from here, wherever
@@ -803,7 +803,7 @@ impl<'t> At<'t> {
         I: IntoIterator<Item = HintedPage>,
     {
         let site = self.origin().site();
-        Access::of(self.tenant).open_hints(pages.into_iter(), site, Some(site))
+        TenantAccess::of(self.tenant).open_hints(pages.into_iter(), site, Some(site))
     }
 
     /// The tenant.
