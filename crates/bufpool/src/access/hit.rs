@@ -56,8 +56,8 @@ impl<'g> TenantAccess<'g> {
             && let Some(word) = pages.word_or_far(page.number(), &page.file().shared.table)
             && let Ok(latch) = Latch::try_new(word)
         {
-            let creation = purpose == Purpose::Create;
-            self.note_hit(pages.tag, page, self.marked(latch.frame()), origin, creation);
+            let creates = purpose == Purpose::Create;
+            self.note_hit(pages.tag, page, self.marked(latch.frame()), origin, creates);
             return Ok(latch);
         }
         self.latch_slowly(page, purpose, origin.site(), limit)
@@ -140,8 +140,8 @@ impl<'g> TenantAccess<'g> {
                 }
                 Ok((Acquired::Latched(latch), waited)) => {
                     pool.count_waited(waited);
-                    let creation = purpose == Purpose::Create;
-                    self.note_hit_at(pool.hot.tag, page, self.marked(latch.frame()), site, creation);
+                    let creates = purpose == Purpose::Create;
+                    self.note_hit_at(pool.hot.tag, page, self.marked(latch.frame()), site, creates);
                     return Ok(latch);
                 }
             }
@@ -204,7 +204,7 @@ impl<'g> TenantAccess<'g> {
         page: Page<'_>,
         frame: Marked<'_>,
         origin: Origin,
-        creation: bool,
+        creates: bool,
     ) {
         if !tag.notes_hits() {
             return;
@@ -223,7 +223,7 @@ impl<'g> TenantAccess<'g> {
                 self.tenant,
                 origin.place,
                 origin.scope,
-                (origin.class, creation),
+                (origin.class, creates),
             );
         }
     }
@@ -235,10 +235,10 @@ impl<'g> TenantAccess<'g> {
         page: Page<'_>,
         frame: Marked<'_>,
         site: SiteRef,
-        creation: bool,
+        creates: bool,
     ) {
         if tag.notes_hits() {
-            HitLog::of(&page.file().pool).note(page, frame.frame, self.tenant, (site, site), creation);
+            HitLog::of(&page.file().pool).note(page, frame.frame, self.tenant, (site, site), creates);
         }
     }
 

@@ -34,13 +34,13 @@ impl<'p> HitLog<'p> {
         tenant: &Tenant,
         place: CallPlace,
         scope: Option<ScopeId>,
-        (class, creation): (PageClass, bool),
+        (class, creates): (PageClass, bool),
     ) {
         // The origin comes in its parts, which are in registers, as the caller has them.
         let site = Origin::new(place, scope, class).site();
         let stacks = tenant.shared.stacks.filter(|stacks| stacks.samples(page.id()));
         let called = stacks.map_or(site, |stacks| stacks.of_caller(site));
-        self.note(page, frame, tenant, (site, called), creation);
+        self.note(page, frame, tenant, (site, called), creates);
     }
 
     /// Notes a hit from the site `noted`, or counts it for the site `counted`, which leaves out the call
@@ -53,13 +53,13 @@ impl<'p> HitLog<'p> {
         frame: FrameId,
         tenant: &Tenant,
         (counted, noted): (SiteRef, SiteRef),
-        creation: bool,
+        creates: bool,
     ) {
         if self.pool.owner.is_called_back() {
             return;
         }
         let tenant_tag = tenant.tag();
-        let hit = || Hit { page: page.id(), frame, tenant: tenant_tag.tenant, site: noted, creation };
+        let hit = || Hit { page: page.id(), frame, tenant: tenant_tag.tenant, site: noted, creates };
         if self.pool.is_immediate {
             return self.apply_at_once(&hit());
         }
@@ -71,7 +71,7 @@ impl<'p> HitLog<'p> {
             }
             return;
         }
-        let level = ring.push(page.id(), frame, self.find_key(ring, tenant_tag, noted), creation);
+        let level = ring.push(page.id(), frame, self.find_key(ring, tenant_tag, noted), creates);
         if level != Level::Low {
             self.drain_own_log(ring, level);
         }

@@ -34,12 +34,12 @@ pub(crate) struct ContextCounts {
 
 impl ContextCounts {
     /// One miss less. False, and nothing has changed, if none of the kind was counted.
-    fn take_back_miss(&mut self, creation: bool) -> bool {
-        let of_its_kind = if creation { self.creations } else { self.misses - self.creations };
+    fn take_back_miss(&mut self, creates: bool) -> bool {
+        let of_its_kind = if creates { self.creations } else { self.misses - self.creations };
         if of_its_kind > 0 {
             self.accesses -= 1;
             self.misses -= 1;
-            self.creations -= u64::from(creation);
+            self.creations -= u64::from(creates);
         }
         of_its_kind > 0
     }
@@ -238,9 +238,9 @@ impl Contexts {
 
     /// Takes a miss back from the counts of what [`find`](Self::find) found. The context may have been
     /// recycled since the miss was counted, and count from 0 again: then the sum has the miss.
-    pub fn take_back_miss(&mut self, tenant: TenantId, found: ContextSlot, creation: bool) {
-        if !self.counts(tenant, found).take_back_miss(creation) {
-            self.tenants[tenant.index()].recycled_counts.take_back_miss(creation);
+    pub fn take_back_miss(&mut self, tenant: TenantId, found: ContextSlot, creates: bool) {
+        if !self.counts(tenant, found).take_back_miss(creates) {
+            self.tenants[tenant.index()].recycled_counts.take_back_miss(creates);
         }
     }
 

@@ -236,12 +236,12 @@ mod tests {
         ring.find_key(SiteHash::new(&TenantTag::new(0, TENANT), site), TENANT, site).expect("room for a key")
     }
 
-    fn is_creation(page: u64) -> bool {
+    fn creates_page(page: u64) -> bool {
         page.is_multiple_of(3)
     }
 
     fn push(ring: &HitRing, page: u64) -> Level {
-        ring.push(PageId(page), FrameId(page as u32), key(ring), is_creation(page))
+        ring.push(PageId(page), FrameId(page as u32), key(ring), creates_page(page))
     }
 
     #[test]
@@ -259,7 +259,7 @@ mod tests {
             let mut count = 0;
             let apply = |hit: Hit, _| {
                 assert_eq!((hit.page.0, u64::from(hit.frame.0)), (round + count, round + count));
-                assert_eq!((hit.tenant, hit.creation), (TENANT, is_creation(hit.page.0)));
+                assert_eq!((hit.tenant, hit.creates), (TENANT, creates_page(hit.page.0)));
                 count += 1;
             };
             ring.drain(apply);

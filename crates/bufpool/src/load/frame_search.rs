@@ -88,7 +88,7 @@ impl<'a> FrameSearch<'a> {
     /// meanwhile.
     pub fn ask(&mut self, how: Emptying) -> Result<Option<Found>> {
         let pool = &*self.tenant.pool;
-        let creation = self.purpose == Purpose::Create;
+        let creates = self.purpose == Purpose::Create;
         let id = self.tenant.tenant_id();
         loop {
             pool.free_aside();
@@ -102,7 +102,7 @@ impl<'a> FrameSearch<'a> {
                 }
                 pool.drain_own_log_into(&mut policy);
                 pool.take_back_logs(&mut policy);
-                let admitted = policy.admit(self.page.id(), id, self.site, creation, &rules);
+                let admitted = policy.admit(self.page.id(), id, self.site, creates, &rules);
                 pool.note_plans(&mut policy);
                 let is_entered = admitted.as_ref().is_some_and(|admitted| self.enters(admitted, &policy));
                 if let Some(admitted) = admitted.as_ref().filter(|_| is_entered) {
@@ -112,7 +112,7 @@ impl<'a> FrameSearch<'a> {
                 (admitted, is_entered, policy.take_wishes(), policy.directory.is_above_cap(id))
             };
             let Some(admitted) = admitted else { return Ok(None) };
-            let vacated = Eviction::of(pool).vacate(admitted, id, self.site, creation, how);
+            let vacated = Eviction::of(pool).vacate(admitted, id, self.site, creates, how);
             if !wishes.is_empty() {
                 Wishes::of(pool).carry_out(wishes, how);
             }

@@ -29,7 +29,7 @@ impl PolicyState {
         page: PageId,
         tenant: TenantId,
         site: SiteRef,
-        creation: bool,
+        creates: bool,
         rules: &ClaimRules<'_>,
     ) -> Option<Admitted> {
         let context = self.context(tenant, site);
@@ -38,17 +38,17 @@ impl PolicyState {
         let mut taken = None;
         let mut claims = PoolClaims::new(rules, &self.files, &mut taken);
         let admission =
-            self.directory.admit(&access(page, tenant, ContextId(context.id), creation), &mut claims);
+            self.directory.admit(&access(page, tenant, ContextId(context.id), creates), &mut claims);
         let admitted = self.carry_out(&admission, taken, rules)?;
         self.note_accessor(tenant);
-        self.record_access(page, ContextId(context.id), tenant, creation);
-        self.count_miss(tenant, context, admission.decision(), creation);
+        self.record_access(page, ContextId(context.id), tenant, creates);
+        self.count_miss(tenant, context, admission.decision(), creates);
         match &mut self.pricing {
-            Some(pricing) if creation => pricing.found(tenant),
+            Some(pricing) if creates => pricing.found(tenant),
             Some(pricing) => pricing.missed(&mut self.directory, tenant),
             None => {}
         }
-        if !creation && !is_disclosed {
+        if !creates && !is_disclosed {
             self.observe(page, tenant, ContextId(context.id), Seen::Missed);
         }
         Some(admitted)
@@ -106,24 +106,24 @@ impl PolicyState {
         Some(admitted)
     }
 
-    fn count_miss(&mut self, tenant: TenantId, context: ContextSlot, decision: &Decision, creation: bool) {
-        if creation {
+    fn count_miss(&mut self, tenant: TenantId, context: ContextSlot, decision: &Decision, creates: bool) {
+        if creates {
             self.tenants[tenant.index()].creations += 1;
         }
         let counts = self.contexts.counts(tenant, context);
         counts.accesses += 1;
         counts.misses += 1;
-        counts.creations += u64::from(creation);
+        counts.creations += u64::from(creates);
         counts.mistakes += u64::from(decision.mistake.is_some());
     }
 
     /// Takes a miss back from the counts of its context, because the page did not come in. Callers tell the
     /// directory.
-    pub fn take_back_miss(&mut self, tenant: TenantId, site: SiteRef, creation: bool) {
+    pub fn take_back_miss(&mut self, tenant: TenantId, site: SiteRef, creates: bool) {
         let entry = &mut self.tenants[tenant.index()];
-        entry.creations = entry.creations.saturating_sub(creation.into());
+        entry.creations = entry.creations.saturating_sub(creates.into());
         let context = self.context(tenant, site);
-        self.contexts.take_back_miss(tenant, context, creation);
+        self.contexts.take_back_miss(tenant, context, creates);
     }
 
     /// The page that was admitted to the frame of this lease for a tenant does not come in: the frame is

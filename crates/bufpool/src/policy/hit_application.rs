@@ -70,7 +70,7 @@ impl PolicyState {
         self.contexts.counts(hit.tenant, found).accesses += 1;
         let listed = self.directory.page(hit.frame) == Some(hit.page);
         let context = self.context_of_hit(hit, listed, ContextId(found.id));
-        self.record_access(hit.page, context, hit.tenant, hit.creation);
+        self.record_access(hit.page, context, hit.tenant, hit.creates);
         self.note_accessor(hit.tenant);
         if let Some(pricing) = &mut self.pricing {
             pricing.found(hit.tenant);
@@ -78,7 +78,7 @@ impl PolicyState {
         if listed {
             let is_disclosed = self.directory.is_ahead(hit.frame, hit.page)
                 && self.directory.discloses(hit.tenant, hit.page);
-            let outcome = self.directory.hit(hit.frame, &access(hit.page, hit.tenant, context, hit.creation));
+            let outcome = self.directory.hit(hit.frame, &access(hit.page, hit.tenant, context, hit.creates));
             if outcome.first && !is_disclosed {
                 self.observe(hit.page, hit.tenant, context, Seen::FoundAhead);
             }

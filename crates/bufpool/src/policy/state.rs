@@ -161,10 +161,10 @@ impl PolicyState {
         page: PageId,
         context: ContextId,
         tenant: TenantId,
-        creation: bool,
+        creates: bool,
     ) {
         if let Some(recording) = &mut self.recording {
-            recording.access(Event::Access { page, site: context.0, tenant: tenant.0, creation });
+            recording.access(Event::Access { page, site: context.0, tenant: tenant.0, creation: creates });
         }
     }
 

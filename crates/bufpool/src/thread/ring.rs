@@ -11,11 +11,11 @@ use crate::thread::site::{CallPlace, SiteRef};
 pub(crate) const RING_ENTRIES: usize = if cfg!(bufpool_loom) { 2 } else { 128 };
 /// Places looked at for a key.
 pub(crate) const PROBES: usize = if cfg!(bufpool_loom) { 2 } else { 8 };
-/// Bits of a frame number in an entry. Above them are the key's place and, in the highest, [`CREATION`].
+/// Bits of a frame number in an entry. Above them are the key's place and, in the highest, [`CREATES`].
 pub(crate) const FRAME_BITS: u32 = 24;
 /// The bit of a hit that gave its page new contents.
-const CREATION: u32 = 1 << 31;
-const _: () = assert!(KEYS << FRAME_BITS <= CREATION as usize, "a key's place lies below the bit");
+const CREATES: u32 = 1 << 31;
+const _: () = assert!(KEYS << FRAME_BITS <= CREATES as usize, "a key's place lies below the bit");
 
 /// One hit.
 #[derive(Clone, Copy)]
@@ -25,7 +25,7 @@ pub(crate) struct Hit {
     pub tenant: TenantId,
     pub site: SiteRef,
     /// Whether the access gave the page new contents.
-    pub creation: bool,
+    pub creates: bool,
 }
 
 /// Hits of one tenant at one call site that were not noted one by one.
@@ -50,7 +50,7 @@ pub(crate) enum Level {
 #[derive(Default)]
 struct Entry {
     pub(crate) page: AtomicU64,
-    /// The frame in the lower [`FRAME_BITS`], above it the key's place, and [`CREATION`] in the highest bit.
+    /// The frame in the lower [`FRAME_BITS`], above it the key's place, and [`CREATES`] in the highest bit.
     pub(crate) frame_and_key: AtomicU32,
 }
 
@@ -136,13 +136,13 @@ impl HitRing {
 
     /// Adds a hit, for the ring's own thread. There is room unless the last push said [`Level::Full`].
     #[inline]
-    pub fn push(&self, page: PageId, frame: FrameId, key: KeyPlace, creation: bool) -> Level {
+    pub fn push(&self, page: PageId, frame: FrameId, key: KeyPlace, creates: bool) -> Level {
         let pushed = self.pushed.load(Ordering::Relaxed);
         let entry = &self.entries[pushed as usize % RING_ENTRIES];
         entry.page.store(page.0, Ordering::Relaxed);
         debug_assert!(frame.0 < 1 << FRAME_BITS);
-        let creation = if creation { CREATION } else { 0 };
-        entry.frame_and_key.store(creation | key.0 << FRAME_BITS | frame.0, Ordering::Relaxed);
+        let creates = if creates { CREATES } else { 0 };
+        entry.frame_and_key.store(creates | key.0 << FRAME_BITS | frame.0, Ordering::Relaxed);
         // Release, so that a thread that sees the new count sees the entry.
         self.pushed.store(pushed + 1, Ordering::Release);
         // Acquire pairs with the release in `drain`: the entries counted as taken have been read.
@@ -168,10 +168,10 @@ impl HitRing {
         let taken = self.taken.load(Ordering::Relaxed);
         let pushed = self.pushed.load(Ordering::Acquire);
         for at in taken..pushed {
-            let (frame, place, creation) = self.entry(at);
+            let (frame, place, creates) = self.entry(at);
             let key = &self.keys.0[place.0 as usize % KEYS];
             let page = PageId(self.entries[at as usize % RING_ENTRIES].page.load(Ordering::Relaxed));
-            apply(Hit { page, frame, tenant: key.tenant(), site: key.site(), creation }, place);
+            apply(Hit { page, frame, tenant: key.tenant(), site: key.site(), creates }, place);
         }
         if taken != pushed {
             self.taken.store(pushed, Ordering::Release);
@@ -209,7 +209,7 @@ impl HitRing {
     pub(crate) fn entry(&self, at: u64) -> (FrameId, KeyPlace, bool) {
         let both = self.entries[at as usize % RING_ENTRIES].frame_and_key.load(Ordering::Relaxed);
         let frame = FrameId(both & ((1 << FRAME_BITS) - 1));
-        (frame, KeyPlace((both & !CREATION) >> FRAME_BITS), both & CREATION != 0)
+        (frame, KeyPlace((both & !CREATES) >> FRAME_BITS), both & CREATES != 0)
     }
 
     /// Its thread has ended; what it pushed and counted before is visible to a caller that has seen this.

@@ -67,7 +67,7 @@ impl<'p> Eviction<'p> {
         Self { pool }
     }
 
-    /// Empties the frame that the directory named for an access (`creation`: one that makes its page). If
+    /// Empties the frame that the directory named for an access (`creates`: it makes its page). If
     /// that gives no frame, the miss that was counted is taken back.
     ///
     /// A failed write poisons the victim's file, so the next question passes over that file's dirty pages.
@@ -76,12 +76,12 @@ impl<'p> Eviction<'p> {
         admitted: Admitted,
         tenant: TenantId,
         site: SiteRef,
-        creation: bool,
+        creates: bool,
         how: Emptying,
     ) -> Result<Emptied> {
         let vacated = self.empty(admitted, tenant, how);
         if !matches!(vacated, Ok(Emptied::Frame(_))) {
-            self.pool.policy.lock().take_back_miss(tenant, site, creation);
+            self.pool.policy.lock().take_back_miss(tenant, site, creates);
         }
         vacated
     }
