@@ -38,14 +38,9 @@ pub struct PoolOptions {
     pub(crate) memory: Memory,
     pub(crate) page_bytes: usize,
     pub(crate) threads_max: u32,
-    pub(crate) allocation: Allocation,
     pub(crate) manager: Option<ManagerKind>,
     pub(crate) program_fuel_steps: Option<u32>,
-    pub(crate) revocation: bool,
-    pub(crate) shared_pages: bool,
     pub(crate) deterministic: Option<u64>,
-    pub(crate) notes_hits: bool,
-    pub(crate) call_sites: bool,
     pub(crate) io: Io,
     pub(crate) io_depth: u32,
     pub(crate) saturation_depth: u32,
@@ -67,6 +62,12 @@ pub struct PoolOptions {
     pub(crate) prefetch_limit_percent: u8,
     pub(crate) hint_limit_percent: u8,
     pub(crate) page_tables_bytes_max: u64,
+    // For experiments and comparisons.
+    pub(crate) allocation: Allocation,
+    pub(crate) revocation: bool,
+    pub(crate) shared_pages: bool,
+    pub(crate) notes_hits: bool,
+    pub(crate) call_sites: bool,
 }
 
 /// What a pool's memory is divided into.
@@ -99,14 +100,9 @@ impl Default for PoolOptions {
             memory: Memory::Bytes(128 << 20),
             page_bytes: 8192,
             threads_max: 16,
-            allocation: Allocation::LruSp,
             manager: Some(ManagerKind::Auto),
             program_fuel_steps: None,
-            revocation: true,
-            shared_pages: true,
             deterministic: None,
-            notes_hits: true,
-            call_sites: true,
             io: Io::Auto,
             io_depth: 256,
             saturation_depth: 32,
@@ -128,6 +124,11 @@ impl Default for PoolOptions {
             prefetch_limit_percent: 12,
             hint_limit_percent: 50,
             page_tables_bytes_max: 4 << 30,
+            allocation: Allocation::LruSp,
+            revocation: true,
+            shared_pages: true,
+            notes_hits: true,
+            call_sites: true,
         }
     }
 }
@@ -167,12 +168,6 @@ impl PoolOptions {
         self
     }
 
-    /// How tenants share the frames. Default [`Allocation::LruSp`]; the others are for comparison.
-    pub fn allocation(mut self, allocation: Allocation) -> Self {
-        self.allocation = allocation;
-        self
-    }
-
     /// What manages tenants that say nothing else when they are opened, until their first directive; the
     /// default tenant is one of them. `None` leaves them to plain LRU order. Default [`ManagerKind::Auto`],
     /// which such tenants [share](crate::TenantOptions). The other kinds are for comparison; with them each
@@ -190,45 +185,12 @@ impl PoolOptions {
         self
     }
 
-    /// Whether a manager that keeps being wrong is suspended for a while, with its tenant's pages in LRU
-    /// order meanwhile. This concerns directives, policy programs and managers of the engine's own. The
-    /// automatic manager judges itself and is left alone. Default true.
-    pub fn revocation(mut self, on: bool) -> Self {
-        self.revocation = on;
-        self
-    }
-
-    /// Whether a manager is kept from evicting a page that another tenant uses, and a page that comes back
-    /// because of a wrong overrule belongs to the tenant whose manager made it. If not, such a page takes the
-    /// frame that stayed in its place for the tenant that reads it, whatever floors and caps say. Default
-    /// true.
-    pub fn shared_pages(mut self, on: bool) -> Self {
-        self.shared_pages = on;
-        self
-    }
-
     /// Deterministic mode, for tests, recordings and comparisons with the simulator. Every access reaches the
     /// directory at once, nothing runs in the background, a miss writes its dirty victim itself and waits,
     /// there is no clean reserve and no read-ahead, and random numbers come from `seed`. Hits are slower,
     /// since each takes the policy lock. Default off.
     pub fn deterministic(mut self, seed: u64) -> Self {
         self.deterministic = Some(seed);
-        self
-    }
-
-    /// Whether hits are noted. If not, pages are replaced in the order in which they came in, and statistics
-    /// count misses only. For measuring what noting costs, and for data that always fits. Deterministic mode
-    /// notes all hits. Default true.
-    pub fn note_hits(mut self, on: bool) -> Self {
-        self.notes_hits = on;
-        self
-    }
-
-    /// Whether accesses are told apart by call site and scope. If not, statistics have one context for each
-    /// tenant and [class](crate::Page::class) of pages, and managers see one stream for each file and class.
-    /// Default true.
-    pub fn call_sites(mut self, on: bool) -> Self {
-        self.call_sites = on;
         self
     }
 
@@ -392,7 +354,51 @@ impl PoolOptions {
         self.page_tables_bytes_max = bytes;
         self
     }
+}
 
+/// Options for experiments and comparisons. An engine seldom has a reason to change them.
+impl PoolOptions {
+    /// How tenants share the frames. Default [`Allocation::LruSp`]; the others are for comparison.
+    pub fn allocation(mut self, allocation: Allocation) -> Self {
+        self.allocation = allocation;
+        self
+    }
+
+    /// Whether a manager that keeps being wrong is suspended for a while, with its tenant's pages in LRU
+    /// order meanwhile. This concerns directives, policy programs and managers of the engine's own. The
+    /// automatic manager judges itself and is left alone. Default true.
+    pub fn revocation(mut self, on: bool) -> Self {
+        self.revocation = on;
+        self
+    }
+
+    /// Whether a manager is kept from evicting a page that another tenant uses, and a page that comes back
+    /// because of a wrong overrule belongs to the tenant whose manager made it. If not, such a page takes the
+    /// frame that stayed in its place for the tenant that reads it, whatever floors and caps say. Default
+    /// true.
+    pub fn shared_pages(mut self, on: bool) -> Self {
+        self.shared_pages = on;
+        self
+    }
+
+    /// Whether hits are noted. If not, pages are replaced in the order in which they came in, and statistics
+    /// count misses only. For measuring what noting costs, and for data that always fits. Deterministic mode
+    /// notes all hits. Default true.
+    pub fn note_hits(mut self, on: bool) -> Self {
+        self.notes_hits = on;
+        self
+    }
+
+    /// Whether accesses are told apart by call site and scope. If not, statistics have one context for each
+    /// tenant and [class](crate::Page::class) of pages, and managers see one stream for each file and class.
+    /// Default true.
+    pub fn call_sites(mut self, on: bool) -> Self {
+        self.call_sites = on;
+        self
+    }
+}
+
+impl PoolOptions {
     /// Whether each value is one of those allowed.
     pub(super) fn check(&self) -> Result<()> {
         let page_bytes = self.page_bytes;
