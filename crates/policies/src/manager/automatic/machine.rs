@@ -11,6 +11,7 @@ use super::compare::experts::Expert;
 use super::compare::miniatures::Miniatures;
 use super::learn::departed::{DepartedPages, LastUse};
 use super::learn::intervals::Classes;
+use super::learn::kind::Kind;
 use super::learn::samples::{Rates, SampledAccess};
 use super::learn::stream::StreamId;
 use super::learn::streams::Streams;
@@ -167,7 +168,7 @@ impl Machine {
 
     /// The kind of a page that `stream` uses, or `creates`, and that comes in now. `departed` was its last
     /// use, if it left before and is not created.
-    fn kind_of(&self, stream: StreamId, departed: Option<LastUse>, creates: bool, now: u32) -> u8 {
+    fn kind_of(&self, stream: StreamId, departed: Option<LastUse>, creates: bool, now: u32) -> Kind {
         match departed {
             Some(before) => self.streams.kind(stream, now.wrapping_sub(before.time), before.kind),
             None => self.streams.kind_of_unknown(stream, creates),
@@ -201,7 +202,7 @@ impl Machine {
     }
 
     /// Learns from the load of a page of the sample into `frame`. Returns its sample.
-    fn learn_of_new(&mut self, block: &Block, frame: u32, stream: StreamId, kind: u8) -> u32 {
+    fn learn_of_new(&mut self, block: &Block, frame: u32, stream: StreamId, kind: Kind) -> u32 {
         let mut slot = self.miniatures.pages.samples.find(block.page);
         if !self.miniatures.pages.samples.is_counted_ahead(slot) {
             let Block { page, created: creates, .. } = *block;

@@ -103,10 +103,10 @@ enum State {
 ///
 /// Nothing until something happens, and 24 bytes a page, rounded up to a power of two, for a tenant that has
 /// no more than a few pages of a larger pool. What such tenants learn together costs once what the manager
-/// of all their pages would. For others 9 KB, and by page held: 36 bytes (20 for what is known of it, 16 for
+/// of all their pages would. For others 16 KB, and by page held: 36 bytes (20 for what is known of it, 16 for
 /// departed pages) and 18 for its places in the orders of use; 15 for samples from 8,192 pages on (30 from
 /// 4,096). Below, where every page is sampled, samples need 252 bytes, and nothing else keeps an order. 5
-/// for classes, at most 170 KB below 32,768 pages; and 96 bytes a stream remembered, at most 4,096. Frames
+/// for classes, at most 170 KB below 32,768 pages; and 112 bytes a stream remembered, at most 4,096. Frames
 /// that lie scattered among those of others need 9 to 17 bytes more each.
 ///
 /// A machine is made anew, in time proportional to the pages held, when the tenant is to give up a page and

@@ -60,13 +60,13 @@ tuning! {
     time_per_miss: u32 = 8,
     /// Sampled pages remembered for each that the cache can hold; at least 1. A loop longer than that is not
     /// seen as one. A sample costs 60 bytes; so small pools remember at most a page a frame
-    /// and 5,120 more.
+    /// and 4,900 more.
     reach: u32 = 4,
     /// Frames of the largest pool in which every page is sampled. The miniatures are exact where there are
     /// few accesses to choose by; a hit on a sampled page costs four times one on another.
     small_pool: u32 = 4095,
     /// The interval, in turnovers, below which a page that is used again would stay under any policy. It
-    /// divides the first two kinds of pages used again; the further bounds are 8 and 32 times as long.
+    /// divides the first two steps of intervals; the further bounds are 8 and 32 times as long.
     soon_turnovers: f32 = 1.0 / 16.0,
     /// The weight, in pages, of what a stream's class presumes before it has evidence. What the tenant's
     /// classes presume weighs four times as much.

@@ -5,6 +5,7 @@
 //! used longest ago makes room. A page is recognised by 15 bits of its hash besides its line: where a line is
 //! full, a page that never left is taken for one of its eight once in 4,096.
 
+use super::kind::Kind;
 use super::stream::StreamId;
 use crate::ids::PageId;
 use crate::random::mix64;
@@ -16,6 +17,10 @@ const LANES: usize = 4;
 /// A word with 1 in each.
 const EACH_LANE: u64 = 0x0001_0001_0001_0001;
 
+/// The bits of a page's kind that stand beside its stream.
+const LOW_KIND_BITS: u8 = 7;
+const _: () = assert!(Kind::BITS == LOW_KIND_BITS.count_ones() + 1, "one bit stands beside the time");
+
 /// The last use of a page: 8 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct LastUse {
@@ -24,7 +29,7 @@ pub(crate) struct LastUse {
     /// Whose it was.
     pub stream: StreamId,
     /// The kind of the page since then.
-    pub kind: u8,
+    pub kind: Kind,
     /// Whether the page had been used before since it came, or came back while ARC remembered it.
     pub twice: bool,
 }
@@ -35,9 +40,9 @@ pub(crate) struct LastUse {
 struct Line {
     /// What tells a place's page from others of the line, 16 bits a place. 0 for an empty one: marks are odd.
     marks: [u64; WAYS / LANES],
-    /// When the page was used last.
+    /// When the page was used last, up to an even time. The lowest bit is the highest of the page's kind.
     last: [u32; WAYS],
-    /// In order from the top, 12 bits of stream, 3 of kind, 1 whether the page was used twice.
+    /// In order from the top, 12 bits of stream, the other 3 of kind, 1 whether the page was used twice.
     rest: [u16; WAYS],
 }
 
@@ -66,7 +71,7 @@ impl Line {
     /// The place whose page was used longest before `now`.
     #[inline]
     fn oldest(&self, now: u32) -> usize {
-        let age = |way: usize| u64::from(now.wrapping_sub(self.last[way])) << u8::BITS | way as u64;
+        let age = |way: usize| u64::from(now.wrapping_sub(self.last[way] & !1)) << u8::BITS | way as u64;
         (1..WAYS).fold(age(0), |oldest, way| oldest.max(age(way))) as usize % WAYS
     }
 
@@ -78,11 +83,12 @@ impl Line {
 
     #[inline]
     fn page(&self, way: usize) -> LastUse {
-        let rest = self.rest[way];
+        let (last, rest) = (self.last[way], self.rest[way]);
+        let (high, low) = ((last & 1) as u8, (rest >> 1) as u8 & LOW_KIND_BITS);
         LastUse {
-            time: self.last[way],
+            time: last & !1,
             stream: StreamId(rest >> 4),
-            kind: (rest >> 1) as u8 & 7,
+            kind: Kind::from_number(high << LOW_KIND_BITS.count_ones() | low),
             twice: rest & 1 == 1,
         }
     }
@@ -90,8 +96,10 @@ impl Line {
     #[inline]
     fn put(&mut self, way: usize, mark: u16, page: LastUse) {
         self.set_mark(way, mark);
-        self.last[way] = page.time;
-        self.rest[way] = page.stream.0 << 4 | u16::from(page.kind) << 1 | u16::from(page.twice);
+        let kind = page.kind.number();
+        self.last[way] = page.time & !1 | u32::from(kind >> LOW_KIND_BITS.count_ones());
+        let low = u16::from(kind & LOW_KIND_BITS);
+        self.rest[way] = page.stream.0 << 4 | low << 1 | u16::from(page.twice);
     }
 }
 
@@ -180,9 +188,9 @@ mod tests {
 
     fn departed(last: u32) -> LastUse {
         LastUse {
-            time: last,
+            time: last & !1,
             stream: StreamId((last % 4096) as u16),
-            kind: (last % 5) as u8,
+            kind: Kind::from_number((last % Kind::COUNT as u32) as u8),
             twice: last % 2 == 1,
         }
     }
@@ -193,7 +201,7 @@ mod tests {
         let mut random = crate::random::SplitMix64::new(9);
         let marks = [0, 1, 3, 0x101, 0x7fff, 0x8001, 0xffff, 0xfffd];
         let (mut line, mut naive) = (Line::EMPTY, [(0, 0); WAYS]);
-        for now in 1..20_000 {
+        for now in (2..40_000).step_by(2) {
             let (way, mark) = (random.below(8) as usize, marks[random.below(8) as usize]);
             line.put(way, mark, departed(now));
             naive[way] = (mark, now);

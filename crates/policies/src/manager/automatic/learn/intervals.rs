@@ -5,16 +5,15 @@
 //!
 //! The hazard of a stream's class is shrunk towards that of all the tenant's pages of the same kind, so that
 //! a class with little evidence decides as its tenant does. The hazard of a tenant's kind is shrunk towards
-//! that of the kind with the next longer intervals: a loop that begins to hit passes from kind to kind as its
-//! intervals become shorter, and if the new kind started from nothing, its pages would be kept and others
-//! given up just before their use. The kind of the longest intervals is shrunk towards new pages, since both
-//! come back only after longer than any policy would have kept them. Pages that are new or were used again
-//! soon are presumed to lose value with age instead, as under LRU. So are pages created, which are presumed
-//! to be [worth more](Tuning::created_worth) until they are used, because what is written is written to be
-//! read.
+//! that of the kind that it is [presumed to be like](Kind::presumed_like): a loop that begins to hit passes
+//! from kind to kind as its intervals become shorter, and if the new kind started from nothing, its pages
+//! would be kept and others given up just before their use. Pages that are new or were used again soon are
+//! presumed to lose value with age instead, as under LRU. So are pages created, which are presumed to be
+//! [worth more](Tuning::created_worth) until they are used, because what is written is written to be read.
 //!
 use super::ages::{Ages, BUCKETS, Values};
 use super::counts::Counts;
+use super::kind::{Kind, STEPS};
 use crate::manager::automatic::tuning::Tuning;
 
 /// A class: an index into [`Classes`].
@@ -22,30 +21,16 @@ pub(crate) type ClassId = u16;
 /// No class.
 pub(crate) const NONE: ClassId = ClassId::MAX;
 
-/// Kinds of pages told apart, by the interval between their last two uses but for strays and pages created;
-/// the classes below this number are the tenant's, one a kind.
-pub(crate) const KINDS: usize = 7;
 /// A class that never learns: its pages lose value with age, as under LRU.
-pub(crate) const UNLEARNED: ClassId = KINDS as ClassId;
-/// A class that never learns: what pages of the kind [`STRAY`] are worth.
+pub(crate) const UNLEARNED: ClassId = Kind::COUNT as ClassId;
+/// A class that never learns: what pages of the kind [`Kind::STRAY`] are worth.
 const STRAYS: ClassId = UNLEARNED + 1;
 /// Classes that no stream holds.
-const BUILT_IN_CLASSES: usize = KINDS + 2;
-/// The kind of a page whose use before the last is not remembered.
-pub(crate) const NEW: u8 = 0;
-/// The kind of a page used again within the shortest of [`KIND_BOUNDS`].
-const SOON: u8 = 1;
-/// The kind of a page used again after the longest of them.
-pub(crate) const LONGEST: u8 = 4;
-/// The kind of a page that is new to a stream that goes round, until the page is used again after a while.
-/// The strays of all streams are in the tenant's class.
-pub(crate) const STRAY: u8 = 5;
-/// The kind of a page that was given new contents, until it is used again.
-pub(crate) const CREATED: u8 = 6;
-/// The intervals at which the kinds after [`SOON`] begin, in multiples of [the
+const BUILT_IN_CLASSES: usize = Kind::COUNT + 2;
+/// The intervals at which the steps after [`SOON`](super::kind::SOON) begin, in multiples of [the
 /// first](Tuning::soon_turnovers). Pages with intervals below these would stay under any policy, under most,
 /// and only if chosen well; those beyond the last hardly ever.
-const KIND_BOUNDS: [f32; LONGEST as usize - 1] = [1.0, 8.0, 32.0];
+const STEP_BOUNDS: [f32; STEPS as usize - 1] = [1.0, 8.0, 32.0];
 /// How many times as much the prior of a tenant's class weighs as that of a stream's class.
 const TENANT_PRIOR: f32 = 4.0;
 
@@ -78,12 +63,12 @@ pub(crate) struct Classes {
     /// in turn while the stream goes round, or [`UNLEARNED`] while the stream has no say.
     valued_as: Vec<ClassId>,
     /// Hazards of the tenant's classes.
-    hazards: [[f32; BUCKETS]; KINDS],
+    hazards: [[f32; BUCKETS]; Kind::COUNT],
     classes_max: usize,
     free: Vec<ClassId>,
     pub ages: Ages,
-    /// The ages at which kinds begin.
-    kind_ages: [u32; LONGEST as usize - 1],
+    /// The ages at which the steps after the first begin.
+    step_ages: [u32; STEPS as usize - 1],
     /// Ages below this bucket are young: they do not tell which page to replace.
     young: usize,
     /// Old pages after which a class halves its counts.
@@ -103,8 +88,8 @@ impl Classes {
     pub fn new(turnover_time: f32, memory_pages: f32, classes_max: usize, tuning: &Tuning) -> Self {
         let ages = Ages::new(turnover_time);
         let created_hazard = PRIOR_HAZARD * tuning.created_worth;
-        let mut hazards = [[PRIOR_HAZARD; BUCKETS]; KINDS];
-        hazards[usize::from(CREATED)] = [created_hazard; BUCKETS];
+        let mut hazards = [[PRIOR_HAZARD; BUCKETS]; Kind::COUNT];
+        hazards[Kind::CREATED.index()] = [created_hazard; BUCKETS];
         let of_kind = |class: usize| ages.values(hazards.get(class).unwrap_or(&hazards[0]));
         let mut classes = Self {
             counts: (0..BUILT_IN_CLASSES).map(|_| Counts::new(NONE)).collect(),
@@ -113,7 +98,7 @@ impl Classes {
             hazards,
             classes_max: classes_max + BUILT_IN_CLASSES,
             free: Vec::new(),
-            kind_ages: KIND_BOUNDS.map(|soon| (soon * tuning.soon_turnovers * turnover_time) as u32),
+            step_ages: STEP_BOUNDS.map(|soon| (soon * tuning.soon_turnovers * turnover_time) as u32),
             young: ages.bucket((turnover_time / 8.0) as u32),
             ages,
             memory_pages,
@@ -121,28 +106,28 @@ impl Classes {
             created_hazard,
             in_turn_share: 1.0 - tuning.out_of_turn_share,
         };
-        classes.valued_as[usize::from(STRAY)] = STRAYS;
+        classes.valued_as[Kind::STRAY.index()] = STRAYS;
         let strays = &mut classes.values[usize::from(STRAYS)];
         *strays = [0.0; BUCKETS + 1];
         strays[0] = tuning.stray_value / turnover_time;
         classes
     }
 
-    /// The kind of a page used again after `interval`.
+    /// The step of an interval.
     #[inline]
-    pub fn kind(&self, interval: u32) -> u8 {
-        1 + self.kind_ages.iter().map(|age| u8::from(interval >= *age)).sum::<u8>()
+    pub fn step(&self, interval: u32) -> u8 {
+        self.step_ages.iter().map(|age| u8::from(interval >= *age)).sum::<u8>()
     }
 
-    /// Whether a page used again after `interval` is of the kind of those used soon.
+    /// Whether `interval` is of the first step.
     #[inline]
     pub fn is_soon(&self, interval: u32) -> bool {
-        interval < self.kind_ages[0]
+        interval < self.step_ages[0]
     }
 
     /// Adds a class that starts with the values of the tenant's class of `kind`. None if there are as many as
     /// there may be.
-    pub fn add(&mut self, kind: u8) -> Option<ClassId> {
+    pub fn add(&mut self, kind: Kind) -> Option<ClassId> {
         let class = match self.free.pop() {
             Some(class) => class,
             None if self.counts.len() >= self.classes_max => return None,
@@ -154,8 +139,8 @@ impl Classes {
             }
         };
         let at = usize::from(class);
-        self.counts[at] = Counts::new(ClassId::from(kind));
-        self.values[at] = self.values[usize::from(kind)];
+        self.counts[at] = Counts::new(kind.class());
+        self.values[at] = self.values[kind.index()];
         self.valued_as[at] = class;
         Some(class)
     }
@@ -268,7 +253,7 @@ impl Classes {
     /// The share of the tenant's pages that were used again so far, of those that came in or got new
     /// contents.
     pub fn reused_share(&self) -> f32 {
-        let first_uses = [NEW, CREATED].map(|kind| &self.counts[usize::from(kind)]);
+        let first_uses = [Kind::NEW, Kind::CREATED].map(|kind| &self.counts[kind.index()]);
         let pages = |counts: &Counts| counts.ended_pages + counts.waiting_pages() as f32;
         let reused = |counts: &Counts| counts.reused.iter().sum::<f32>();
         first_uses.map(reused).iter().sum::<f32>() / first_uses.map(pages).iter().sum::<f32>().max(1.0)
@@ -278,7 +263,7 @@ impl Classes {
     /// one of that of `classes` with most evidence, or of the tenant's of new pages if there are none.
     pub fn young_and_old(&self, classes: impl Iterator<Item = ClassId>) -> [f32; 2] {
         let pages = |class: &ClassId| self.counts[usize::from(*class)].ended_pages;
-        let richest = classes.max_by(|a, b| pages(a).total_cmp(&pages(b))).unwrap_or(ClassId::from(NEW));
+        let richest = classes.max_by(|a, b| pages(a).total_cmp(&pages(b))).unwrap_or(Kind::NEW.class());
         let ClassEvidence { reused, time, .. } = self.evidence(std::iter::once(richest));
         let mean = time / reused.max(1.0);
         let values = &self.values[usize::from(richest)];
@@ -301,12 +286,9 @@ impl Classes {
     fn refresh_cold(&mut self, class: ClassId) {
         let at = usize::from(class);
         let parent = self.counts[at].parent;
-        let prior = match (parent, class as u8) {
-            (NONE, NEW | SOON | STRAY) => [PRIOR_HAZARD; BUCKETS],
-            (NONE, CREATED) => [self.created_hazard; BUCKETS],
-            (NONE, LONGEST) => self.hazards[usize::from(NEW)],
-            (NONE, kind) => self.hazards[usize::from(kind) + 1],
-            (parent, _) => {
+        let prior = match parent {
+            NONE => self.prior_of(Kind::from_number(class as u8)),
+            parent => {
                 self.refresh(parent);
                 self.hazards[usize::from(parent)]
             }
@@ -318,6 +300,15 @@ impl Classes {
             self.hazards[at] = hazard;
         }
         self.values[at] = self.ages.values(&hazard);
+    }
+
+    /// The hazard that the tenant's class of `kind` is shrunk towards.
+    fn prior_of(&self, kind: Kind) -> [f32; BUCKETS] {
+        match kind.presumed_like() {
+            Some(like) => self.hazards[like.index()],
+            None if kind == Kind::CREATED => [self.created_hazard; BUCKETS],
+            None => [PRIOR_HAZARD; BUCKETS],
+        }
     }
 
     /// Applies `change` to the class and the tenant's class of its kind.
@@ -370,6 +361,11 @@ impl Classes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::manager::automatic::learn::kind::{LONGEST, SOON};
+
+    fn once(step: u8) -> ClassId {
+        Kind::once(step).class()
+    }
 
     #[test]
     fn without_evidence_older_is_worse() {
@@ -397,13 +393,21 @@ mod tests {
     fn a_kind_without_evidence_is_like_the_next_unless_it_is_used_soon() {
         let mut classes = Classes::new(800.0, 10_000.0, 10, &Tuning::default());
         for _ in 0..1600 {
-            classes.begin(3);
-            classes.end(3, 0, 1600, true);
+            classes.begin(once(2));
+            classes.end(once(2), 0, 1600, true);
         }
-        (0..=LONGEST).rev().for_each(|kind| classes.refresh_cold(ClassId::from(kind)));
-        for (kind, rises) in
-            [(ClassId::from(NEW), false), (ClassId::from(SOON), false), (2, true), (3, true), (4, false)]
-        {
+        (0..STEPS).rev().for_each(|step| classes.refresh_cold(once(step)));
+        classes.refresh_cold(Kind::NEW.class());
+        let twice = Kind::once(2).used_again(2).class();
+        classes.refresh_cold(twice);
+        for (kind, rises) in [
+            (Kind::NEW.class(), false),
+            (once(SOON), false),
+            (once(1), true),
+            (once(2), true),
+            (once(LONGEST), false),
+            (twice, true),
+        ] {
             let value = |age| classes.ages.value(classes.values(kind), age);
             assert_eq!(value(1200) > value(100), rises, "kind {kind}");
         }
@@ -413,11 +417,12 @@ mod tests {
     fn the_longest_intervals_without_evidence_are_like_new_pages() {
         let mut classes = Classes::new(800.0, 10_000.0, 10, &Tuning::default());
         for _ in 0..1600 {
-            classes.begin(ClassId::from(NEW));
-            classes.end(ClassId::from(NEW), 0, 1600, true);
+            classes.begin(Kind::NEW.class());
+            classes.end(Kind::NEW.class(), 0, 1600, true);
         }
-        [NEW, LONGEST, LONGEST - 1].into_iter().for_each(|kind| classes.refresh_cold(ClassId::from(kind)));
-        for kind in [LONGEST, LONGEST - 1].map(ClassId::from) {
+        let later = [LONGEST, LONGEST - 1].map(once);
+        [Kind::NEW.class(), later[0], later[1]].into_iter().for_each(|kind| classes.refresh_cold(kind));
+        for kind in later {
             let value = |age| classes.ages.value(classes.values(kind), age);
             assert!(value(1200) > value(100), "kind {kind}");
         }
@@ -426,17 +431,19 @@ mod tests {
     #[test]
     fn pages_created_are_among_those_that_may_be_used_again() {
         let mut classes = Classes::new(800.0, 100.0, 10, &Tuning::default());
-        for (kind, reused) in [(NEW, false), (NEW, false), (CREATED, true), (CREATED, false)] {
-            classes.begin(ClassId::from(kind));
-            classes.end(ClassId::from(kind), 0, 100, reused);
+        for (kind, reused) in
+            [(Kind::NEW, false), (Kind::NEW, false), (Kind::CREATED, true), (Kind::CREATED, false)]
+        {
+            classes.begin(kind.class());
+            classes.end(kind.class(), 0, 100, reused);
         }
         assert_eq!(classes.reused_share(), 0.25);
     }
 
     #[test]
-    fn kinds_are_ordered_by_interval() {
+    fn steps_are_ordered_by_interval() {
         let classes = Classes::new(800.0, 100.0, 10, &Tuning::default());
-        let kinds: Vec<u8> = [0, 49, 50, 399, 400, 1599, 1600, u32::MAX].map(|age| classes.kind(age)).into();
-        assert_eq!(kinds, [1, 1, 2, 2, 3, 3, 4, 4]);
+        let steps = [0, 49, 50, 399, 400, 1599, 1600, u32::MAX].map(|age| classes.step(age));
+        assert_eq!(steps, [0, 0, 1, 1, 2, 2, 3, 3]);
     }
 }

@@ -10,6 +10,7 @@ mod ages;
 mod counts;
 pub(crate) mod departed;
 pub(crate) mod intervals;
+pub(crate) mod kind;
 mod round;
 pub(crate) mod samples;
 pub(crate) mod stream;

@@ -6,7 +6,8 @@
 //! the first to go. So a page whose turn is known does not make room for one of which nothing is known. If
 //! the loop has grown by the stray, its turn is known from its second use on.
 
-use super::intervals::{ClassId, Classes, LONGEST, NEW, NONE};
+use super::intervals::{ClassId, Classes, NONE};
+use super::kind::{Kind, LONGEST};
 use super::turns::Turns;
 
 /// Uses in turn after which a loop's values are worked out anew, at the latest.
@@ -43,7 +44,7 @@ impl Round {
     /// forgotten.
     pub fn knows_pages(&self, classes: &Classes) -> bool {
         let period = self.turns.period().filter(|_| self.class != NONE);
-        period.is_some_and(|period| classes.kind(period) != LONGEST)
+        period.is_some_and(|period| classes.step(period) != LONGEST)
     }
 
     /// A page that the stream, which has classes `own`, used at `last` is used by it again; `lru_hits`: after
@@ -80,7 +81,7 @@ impl Round {
         let Some(values) = classes.values_in_turn(own, period) else { return self.leave(classes) };
         let begins = self.class == NONE;
         if begins {
-            let Some(added) = classes.add(NEW) else { return false };
+            let Some(added) = classes.add(Kind::NEW) else { return false };
             self.class = added;
         }
         classes.set_values(self.class, values);

@@ -5,6 +5,7 @@
 //! finds it at no cost. LRU's shadow says which sample is forgotten for another.
 
 use super::intervals::{ClassId, Classes, NONE};
+use super::kind::Kind;
 use super::stream::StreamId;
 use super::streams::Streams;
 use crate::ids::PageId;
@@ -19,7 +20,7 @@ const LEARNED_FRAMES_MIN: u32 = 512;
 const RATE_MAX: u32 = 16;
 /// Pages remembered at most, beyond one a frame. Only pools whose pages are all sampled come to that: the
 /// whole manager then takes at most 160 bytes a frame and 256 KB.
-const SURPLUS_MAX: u32 = 5 << 10;
+const SURPLUS_MAX: u32 = 4_900;
 
 /// Of how many pages one is sampled, and how many are remembered.
 #[derive(Clone, Copy)]
@@ -152,7 +153,7 @@ impl<S> Sample<S> {
 pub(crate) struct SampledAccess {
     pub page: PageId,
     pub stream: StreamId,
-    pub kind: u8,
+    pub kind: Kind,
     pub now: u32,
     /// The page's sample, or [`NIL`] if it is not remembered.
     pub slot: u32,

@@ -1,6 +1,7 @@
 //! One stream.
 
-use super::intervals::{ClassId, Classes, KINDS, NONE, UNLEARNED};
+use super::intervals::{ClassId, Classes, NONE, UNLEARNED};
+use super::kind::Kind;
 use super::round::Round;
 use super::verdict::Verdict;
 use crate::detect;
@@ -39,7 +40,7 @@ pub(crate) struct Stream {
     pub mistakes: u32,
     pub verdict: Verdict,
     pub label: detect::Class,
-    pub(super) classes: [ClassId; KINDS],
+    pub(super) classes: [ClassId; Kind::COUNT],
     pub(super) round: Round,
 }
 
@@ -55,7 +56,7 @@ impl Stream {
             mistakes: 0,
             verdict: Verdict::default(),
             label: detect::Class::Other,
-            classes: [NONE; KINDS],
+            classes: [NONE; Kind::COUNT],
             round: Round::new(now),
         }
     }
@@ -112,7 +113,7 @@ impl Stream {
         if self.round.leave(classes) {
             self.set_values(classes);
         }
-        let before = std::mem::replace(&mut self.classes, [NONE; KINDS]);
+        let before = std::mem::replace(&mut self.classes, [NONE; Kind::COUNT]);
         before.into_iter().filter(|class| *class != NONE).for_each(|class| classes.give_up(class));
     }
 

@@ -2,10 +2,11 @@
 //!
 //! The bare context is too coarse, since one call site serves one file after another, and so is the bare
 //! file. A stream has classes of its own, one per kind of page, once it has shown that it lives; until then
-//! its accesses count for the tenant. So the many tiny streams cost 96 bytes each, and only while they are
+//! its accesses count for the tenant. So the many tiny streams cost 112 bytes each, and only while they are
 //! among the latest.
 
-use super::intervals::{CREATED, ClassId, Classes, NEW, NONE, STRAY};
+use super::intervals::{ClassId, Classes, NONE, UNLEARNED};
+use super::kind::Kind;
 use super::stream::{Stream, StreamId};
 use super::turns::RUN_MIN;
 use super::verdict::Rules;
@@ -123,44 +124,45 @@ impl Streams {
     /// The kind of a page that `stream` uses `interval` after its last use, at which it was of the kind
     /// `before`.
     #[inline]
-    pub fn kind(&self, stream: StreamId, interval: u32, before: u8) -> u8 {
-        if before == STRAY && self.classes.is_soon(interval) && self[stream].has_strays(&self.classes) {
-            STRAY
-        } else {
-            self.classes.kind(interval)
-        }
+    pub fn kind(&self, stream: StreamId, interval: u32, before: Kind) -> Kind {
+        let is_stray =
+            before == Kind::STRAY && self.classes.is_soon(interval) && self[stream].has_strays(&self.classes);
+        if is_stray { Kind::STRAY } else { before.used_again(self.classes.step(interval)) }
     }
 
     /// The kind of a page that `stream` uses, or `creates`, and of which nothing is known.
-    pub fn kind_of_unknown(&self, stream: StreamId, creates: bool) -> u8 {
+    pub fn kind_of_unknown(&self, stream: StreamId, creates: bool) -> Kind {
         match creates {
-            true => CREATED,
-            false if self[stream].has_strays(&self.classes) => STRAY,
-            false => NEW,
+            true => Kind::CREATED,
+            false if self[stream].has_strays(&self.classes) => Kind::STRAY,
+            false => Kind::NEW,
         }
     }
 
-    /// The class of pages of `kind` that a stream uses.
+    /// The class of pages of `kind` that a stream uses. Without one of its own it has the tenant's, unless it
+    /// has no say.
     #[inline]
-    pub fn class(&self, stream: StreamId, kind: u8) -> ClassId {
-        match self.streams[stream.index()].classes[usize::from(kind)] {
-            NONE => ClassId::from(kind),
+    pub fn class(&self, stream: StreamId, kind: Kind) -> ClassId {
+        let stream = &self.streams[stream.index()];
+        match stream.classes[kind.index()] {
+            NONE if stream.is_revoked() => UNLEARNED,
+            NONE => kind.class(),
             class => class,
         }
     }
 
     /// The class in which a sampled access of `stream` counts.
     #[inline]
-    pub fn class_to_learn(&mut self, stream: StreamId, kind: u8) -> ClassId {
+    pub fn class_to_learn(&mut self, stream: StreamId, kind: Kind) -> ClassId {
         let Stream { hits, misses, ref classes, .. } = self[stream];
-        if classes[usize::from(kind)] != NONE || kind == STRAY || hits + misses < ACCESSES_MIN {
+        if classes[kind.index()] != NONE || kind == Kind::STRAY || hits + misses < ACCESSES_MIN {
             return self.class(stream, kind);
         }
         self.add_class(stream.index(), kind)
     }
 
     #[cold]
-    fn add_class(&mut self, slot: usize, kind: u8) -> ClassId {
+    fn add_class(&mut self, slot: usize, kind: Kind) -> ClassId {
         let mut added = self.classes.add(kind);
         if added.is_none() {
             // One that was used longer ago has to do without, if that frees a class. Waiting pages keep
@@ -174,8 +176,8 @@ impl Streams {
                 added = self.classes.add(kind);
             }
         }
-        let Some(class) = added else { return ClassId::from(kind) };
-        self.streams[slot].classes[usize::from(kind)] = class;
+        let Some(class) = added else { return kind.class() };
+        self.streams[slot].classes[kind.index()] = class;
         self.streams[slot].set_values(&mut self.classes);
         class
     }
@@ -355,13 +357,13 @@ mod tests {
             streams[stream].hits = u64::from(u32::MAX);
             stream
         });
-        let class = streams.class_to_learn(first, NEW);
+        let class = streams.class_to_learn(first, Kind::NEW);
         assert_eq!(streams[first].classes().next(), Some(class));
         streams.classes.begin(class);
-        assert_eq!(streams.class_to_learn(second, NEW), ClassId::from(NEW), "there is none for it");
+        assert_eq!(streams.class_to_learn(second, Kind::NEW), Kind::NEW.class(), "there is none for it");
         assert_eq!(streams[first].classes().next(), Some(class));
         streams.classes.end(class, 0, 10, true);
-        assert_eq!(streams.class_to_learn(second, NEW), class);
+        assert_eq!(streams.class_to_learn(second, Kind::NEW), class);
         assert_eq!(streams[first].classes().next(), None);
     }
 }

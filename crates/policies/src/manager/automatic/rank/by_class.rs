@@ -9,7 +9,8 @@
 //! turn. It takes constant time but for finding the least number of an array.
 
 use crate::list::{Links, List, NIL, lengthen};
-use crate::manager::automatic::learn::intervals::{ClassId, Classes, STRAY};
+use crate::manager::automatic::learn::intervals::{ClassId, Classes};
+use crate::manager::automatic::learn::kind::Kind;
 use crate::manager::automatic::tuning::Tuning;
 
 /// Classes looked at, at most, until one is still the least.
@@ -46,6 +47,9 @@ impl Least {
         classes.fold(Self { value: f32::INFINITY, of: first as u32 }, Self::or)
     }
 }
+
+/// Classes without pages that are passed over, one after the other, for one to review.
+const EMPTY_PASSED_MAX: usize = 8;
 
 /// Pages, numbered by frame or otherwise. 10 bytes each, and 20 a class.
 #[derive(Default)]
@@ -175,7 +179,7 @@ impl PagesByClass {
     /// Shows pages that [`least`](Self::least) is about to look at first.
     #[inline]
     pub fn looked_at_next(&self, mut show: impl FnMut(u32)) {
-        for class in [Some(usize::from(STRAY)), Some(self.reviewed + 1), self.least_class()] {
+        for class in [Some(Kind::STRAY.index()), Some(self.reviewed + 1), self.least_class()] {
             if let Some(Pages { list, hand }) = class.and_then(|class| self.by_class.get(class)) {
                 [list.head(), *hand, list.tail()].into_iter().for_each(&mut show);
             }
@@ -185,9 +189,13 @@ impl PagesByClass {
     /// The least valuable page, about; none if no page is listed. `age` tells how long ago a page was used.
     pub fn least(&mut self, classes: &Classes, age: impl Fn(u32) -> u32) -> Option<u32> {
         // Looked at every time, since strays lose their value sooner than other pages.
-        self.look(usize::from(STRAY), classes, &age);
-        self.reviewed = if self.reviewed + 1 < self.by_class.len() { self.reviewed + 1 } else { 0 };
-        self.look(self.reviewed, classes, &age);
+        self.look(Kind::STRAY.index(), classes, &age);
+        for _ in 0..EMPTY_PASSED_MAX {
+            self.reviewed = if self.reviewed + 1 < self.by_class.len() { self.reviewed + 1 } else { 0 };
+            if self.look(self.reviewed, classes, &age).is_some() {
+                break;
+            }
+        }
         let mut best = Least { value: f32::INFINITY, of: NIL };
         for _ in 0..TRIES {
             let class = self.least_class()?;
@@ -310,7 +318,7 @@ mod tests {
     //! answer compared with a look at every page.
 
     use super::*;
-    use crate::manager::automatic::learn::intervals::{NEW, UNLEARNED};
+    use crate::manager::automatic::learn::intervals::UNLEARNED;
     use crate::random::SplitMix64;
 
     const TURNOVER: u32 = 800;
@@ -318,7 +326,7 @@ mod tests {
     /// One class that forgets, one that loops, and one whose pages are used again soon or after a long time.
     fn learned() -> (Classes, [ClassId; 3]) {
         let mut classes = Classes::new(TURNOVER as f32, 10_000.0, 10, &Tuning::default());
-        let added = [(); 3].map(|()| classes.add(NEW).expect("room for a class"));
+        let added = [(); 3].map(|()| classes.add(Kind::NEW).expect("room for a class"));
         for (class, intervals) in added.into_iter().zip([&[20u32, 60, 200][..], &[1600], &[20, 1600]]) {
             for round in 0..600 {
                 let interval = intervals[round % intervals.len()];
@@ -382,7 +390,7 @@ mod tests {
     #[test]
     fn blocks_of_classes_sum_up_their_least() {
         let mut classes = Classes::new(TURNOVER as f32, 100.0, 300, &Tuning::default());
-        let added: Vec<ClassId> = (0..300).map(|_| classes.add(NEW).expect("room")).collect();
+        let added: Vec<ClassId> = (0..300).map(|_| classes.add(Kind::NEW).expect("room")).collect();
         let mut pages = PagesByClass::default();
         for (page, class) in added.iter().enumerate() {
             pages.push(page as u32, *class, &classes);

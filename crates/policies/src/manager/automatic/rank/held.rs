@@ -3,7 +3,8 @@
 use super::by_class::PagesByClass;
 use crate::list::{Links, List, NIL, lengthen, push};
 use crate::manager::automatic::learn::departed::LastUse;
-use crate::manager::automatic::learn::intervals::{Classes, NEW};
+use crate::manager::automatic::learn::intervals::Classes;
+use crate::manager::automatic::learn::kind::Kind;
 use crate::manager::automatic::learn::stream::StreamId;
 use crate::manager::automatic::learn::streams::Streams;
 use crate::random::SplitMix64;
@@ -31,7 +32,7 @@ pub(crate) struct Frame {
 
 impl Frame {
     const VACANT: Self = Self {
-        used: LastUse { time: 0, stream: StreamId(0), kind: NEW, twice: false },
+        used: LastUse { time: 0, stream: StreamId(0), kind: Kind::NEW, twice: false },
         own_at: NIL,
         sample: NIL,
     };
@@ -141,7 +142,7 @@ impl Held {
 
     /// The page in `frame` is used by `stream` at `time`. It is of `kind` from now on.
     #[inline]
-    pub fn use_again(&mut self, frame: u32, time: u32, stream: StreamId, kind: u8, streams: &Streams) {
+    pub fn use_again(&mut self, frame: u32, time: u32, stream: StreamId, kind: Kind, streams: &Streams) {
         let used = &mut self.frames[frame as usize].used;
         let before = std::mem::replace(used, LastUse { time, stream, kind, twice: true });
         if let Some(Orders { links, by_use, by_class }) = &mut self.orders {
@@ -152,7 +153,7 @@ impl Held {
     }
 
     /// The page in `frame` gets new contents from `stream` at `time`: it is as one of `kind` that comes in.
-    pub fn renew(&mut self, frame: u32, time: u32, stream: StreamId, kind: u8, streams: &Streams) {
+    pub fn renew(&mut self, frame: u32, time: u32, stream: StreamId, kind: Kind, streams: &Streams) {
         let sample = self.remove(frame).sample;
         self.insert(frame, sample, LastUse { time, stream, kind, twice: false }, streams);
     }
