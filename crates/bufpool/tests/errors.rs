@@ -384,7 +384,12 @@ fn a_miss_waits_for_frames_of_other_threads_and_then_gives_up() {
         // Forms with a limit of their own end without an error.
         assert!(tenant.try_read(file.page(32)).unwrap().is_none());
         assert!(tenant.try_create(file.page(32)).unwrap().is_none());
-        assert!(tenant.write_timeout(file.page(32), std::time::Duration::from_millis(2)).unwrap().is_none());
+        let limit = std::time::Duration::from_millis(2);
+        assert!(tenant.write_timeout(file.page(32), limit).unwrap().is_none());
+        assert!(tenant.try_read_owned(file.page(32)).unwrap().is_none());
+        assert!(tenant.create_owned_timeout(file.page(32), limit).unwrap().is_none());
+        assert!(tenant.try_pin(file.page(32)).unwrap().is_none());
+        assert!(tenant.pin_owned_timeout(file.page(32), limit).unwrap().is_none());
         release.wait();
     });
     tenant.read(file.page(32)).unwrap();
@@ -684,7 +689,10 @@ fn a_page_whose_writer_panics_is_poisoned_if_its_file_says_so() {
             tenant.write(page).map(drop),
             tenant.create(page).map(drop),
             tenant.read_owned(page).map(drop),
+            tenant.create_owned(page).map(drop),
+            tenant.try_write_owned(page).map(drop),
             tenant.pin(page).map(drop),
+            tenant.try_pin_owned(page).map(drop),
             tenant.overwrite(page, &bytes),
             tenant.read_many(&[page]).pop().unwrap().map(drop),
             common::block_on(tenant.read_async(page)).map(drop),

@@ -16,10 +16,11 @@ use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::time::Duration;
 
 use bufpool_policies::{FrameId, PageId};
 
-use crate::access::hit::Access;
+use crate::access::hit::{Access, Granted, or_none};
 use crate::error::Result;
 use crate::files::shared::{FileShared, PanicWatch};
 use crate::handle::file::Page;
@@ -30,9 +31,9 @@ use crate::memory::frame::Frame;
 use crate::page::latch::{Latch, SharedLatch};
 use crate::page::word::PageWord;
 use crate::state::shared::PoolShared;
-use crate::state::waiting::Purpose;
+use crate::state::waiting::{Limit, Purpose, Refused};
 use crate::thread::holds::{HoldsSlot, count_apart};
-use crate::thread::site::SiteRef;
+use crate::thread::site::{PageClass, SiteRef};
 
 /// Shared access to a page; dereferences to its bytes.
 ///
@@ -85,7 +86,7 @@ pub struct Pin<'g> {
     word: &'g PageWord,
     frame: &'g Frame,
     /// Of the page, for accesses through the pin.
-    class: u8,
+    class: PageClass,
     hold: HoldCount<'g>,
 }
 
@@ -401,11 +402,11 @@ impl<'g> Pin<'g> {
     /// Pins a page that the caller has latched.
     pub(crate) fn new(tenant: &'g Tenant, page: Page<'g>, word: &'g PageWord, frame: &'g Frame) -> Self {
         frame.pin();
-        Self { word, frame, class: 0, hold: HoldCount::new(tenant, page) }
+        Self { word, frame, class: PageClass::NONE, hold: HoldCount::new(tenant, page) }
     }
 
     /// The same, of a page in this class.
-    pub(crate) fn in_class(mut self, class: u8) -> Self {
+    pub(crate) fn in_class(mut self, class: PageClass) -> Self {
         self.class = class;
         self
     }
@@ -424,8 +425,7 @@ impl<'g> Pin<'g> {
     /// [`ErrorKind::ForkedChild`](crate::ErrorKind::ForkedChild).
     #[track_caller]
     pub fn read(&self) -> Result<ReadGuard<'_>> {
-        let latch = self.latch(Purpose::Read, SiteRef::caller())?;
-        Ok(ReadGuard::new(self.hold.tenant, self.page(), latch))
+        self.guard_shared(SiteRef::caller(), Limit::Default).map_err(Refused::into_error)
     }
 
     /// Exclusive access to the pinned page; an access, always a hit.
@@ -436,20 +436,69 @@ impl<'g> Pin<'g> {
     /// [`ErrorKind::FilePoisoned`](crate::ErrorKind::FilePoisoned) if the file takes no writes.
     #[track_caller]
     pub fn write(&self) -> Result<WriteGuard<'_>> {
+        self.guard_exclusive(SiteRef::caller(), Limit::Default).map_err(Refused::into_error)
+    }
+
+    /// As [`Pin::read`], but `None` instead of waiting for others' latches.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pin::read`], but for [`ErrorKind::LatchTimeout`](crate::ErrorKind::LatchTimeout).
+    #[track_caller]
+    pub fn try_read(&self) -> Result<Option<ReadGuard<'_>>> {
+        or_none(self.guard_shared(SiteRef::caller(), Limit::Now))
+    }
+
+    /// As [`Pin::write`], but `None` instead of waiting for others' latches.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pin::write`], but for [`ErrorKind::LatchTimeout`](crate::ErrorKind::LatchTimeout).
+    #[track_caller]
+    pub fn try_write(&self) -> Result<Option<WriteGuard<'_>>> {
+        or_none(self.guard_exclusive(SiteRef::caller(), Limit::Now))
+    }
+
+    /// As [`Pin::read`], but `None` after waiting for `limit`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pin::try_read`].
+    #[track_caller]
+    pub fn read_timeout(&self, limit: Duration) -> Result<Option<ReadGuard<'_>>> {
+        or_none(self.guard_shared(SiteRef::caller(), Limit::Within(limit)))
+    }
+
+    /// As [`Pin::write`], but `None` after waiting for `limit`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pin::try_write`].
+    #[track_caller]
+    pub fn write_timeout(&self, limit: Duration) -> Result<Option<WriteGuard<'_>>> {
+        or_none(self.guard_exclusive(SiteRef::caller(), Limit::Within(limit)))
+    }
+
+    fn guard_shared(&self, site: SiteRef, limit: Limit) -> Granted<ReadGuard<'_>> {
+        let latch = self.latch(Purpose::Read, site, limit)?;
+        Ok(ReadGuard::new(self.hold.tenant, self.page(), latch))
+    }
+
+    fn guard_exclusive(&self, site: SiteRef, limit: Limit) -> Granted<WriteGuard<'_>> {
         self.page().check_optimistic(false, "write page")?;
-        let latch = self.latch(Purpose::Write, SiteRef::caller())?;
+        let latch = self.latch(Purpose::Write, site, limit)?;
         Ok(WriteGuard::new(self.hold.tenant, self.page(), latch))
     }
 
-    fn latch(&self, purpose: Purpose, site: SiteRef) -> Result<Latch<&'g PageWord>> {
+    fn latch(&self, purpose: Purpose, site: SiteRef, limit: Limit) -> Granted<Latch<&'g PageWord>> {
         let (pool, page, tenant) = (self.hold.pool(), self.page(), self.hold.tenant);
         pool.owner.check(purpose.operation()).map_err(|error| page.named_in(error))?;
-        let latch = Access::of(tenant).latch_pinned(page, self.word, purpose)?;
+        let latch = Access::of(tenant).latch_pinned(page, self.word, purpose, limit)?;
         Access::of(tenant).note_hit(
             pool.hot.tag,
             page,
             Access::of(tenant).marked(latch.frame()),
-            site.in_class(self.class).into(),
+            site.in_class(self.class.0).into(),
             false,
         );
         Ok(latch)

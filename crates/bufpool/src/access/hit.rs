@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 
 use bufpool_policies::FrameId;
 
-use crate::access::guard::{PassingGuard, ReadGuard, WriteGuard};
+use crate::access::guard::{PassingGuard, Pin, ReadGuard, WriteGuard};
 use crate::error::{Error, ErrorKind, Result};
 use crate::handle::file::Page;
 use crate::handle::tenant::Tenant;
@@ -32,6 +32,15 @@ use crate::thread::site::{CallPlace, Origin, PageClass, SiteRef};
 
 /// What an access comes to, unless it is refused.
 pub(crate) type Granted<T> = std::result::Result<T, Refused>;
+
+/// Turns a wait that was too long into `None`, for the `try_` and `_timeout` forms.
+pub(crate) fn or_none<G>(granted: Granted<G>) -> Result<Option<G>> {
+    match granted {
+        Ok(guard) => Ok(Some(guard)),
+        Err(Refused::Busy) => Ok(None),
+        Err(Refused::Failed(error)) => Err(error),
+    }
+}
 
 /// A tenant's access to pages.
 #[derive(Clone, Copy)]
@@ -105,6 +114,10 @@ impl<'g> Access<'g> {
         // Of a page that was absent this overwrites what its frame held before; nobody else has seen it.
         guard.fill(0);
         Ok(guard)
+    }
+
+    pub(crate) fn pinned(self, page: Page<'g>, origin: Origin, limit: Limit) -> Granted<Pin<'g>> {
+        Ok(self.guard_shared(page, origin, limit)?.pin().in_class(origin.class))
     }
 
     pub(crate) fn overwrite(self, page: Page<'g>, bytes: &[u8], origin: Origin, limit: Limit) -> Granted<()> {
@@ -239,17 +252,18 @@ impl<'g> Access<'g> {
         page: Page<'g>,
         word: &'g PageWord,
         purpose: Purpose,
-    ) -> Result<Latch<&'g PageWord>> {
+        limit: Limit,
+    ) -> Granted<Latch<&'g PageWord>> {
         let operation = purpose.operation();
         if purpose != Purpose::Read {
             page.file().shared.check_writable(operation).map_err(|error| page.named_in(error))?;
         }
         page.file().shared.check_whole(page.number(), operation)?;
         let pool = &*self.tenant.pool;
-        let mut waits = Waits::begin(pool, Limit::Default);
+        let mut waits = Waits::begin(pool, limit);
         match acquire_resident(word, purpose.want(), &mut waits.latch) {
             Ok(latch) => Ok(latch.expect("a pinned page stays resident")),
-            Err(refusal) => Err(refused(pool, page, refusal, false, operation).into_error()),
+            Err(refusal) => Err(refused(pool, page, refusal, waits.own_limit, operation)),
         }
     }
 }
