@@ -407,6 +407,19 @@ fn a_latch_wait_ends_and_names_the_page() {
         scope.spawn(|| {
             let error = tenant.read(file.page(2)).unwrap_err();
             assert_eq!((error.kind(), error.page()), (ErrorKind::LatchTimeout, Some(2)));
+            let bytes = vec![0; common::PAGE_BYTES];
+            let page = file.page(2);
+            let busy = [
+                ("read page", tenant.read(page).map(drop)),
+                ("write page", tenant.write(page).map(drop)),
+                ("create page", tenant.create(page).map(drop)),
+                ("overwrite page", tenant.overwrite(page, &bytes)),
+                ("create page", tenant.create_owned(page).map(drop)),
+                ("read page", tenant.pin(page).map(drop)),
+            ];
+            for (operation, refused) in busy {
+                assert_eq!(refused.unwrap_err().operation(), operation);
+            }
             assert_eq!(kind(file.flush_page(2)), ErrorKind::LatchTimeout);
             assert_eq!(kind(file.truncate(0)), ErrorKind::LatchTimeout);
             assert!(tenant.try_write(file.page(2)).unwrap().is_none());

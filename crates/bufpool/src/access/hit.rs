@@ -121,17 +121,18 @@ impl<'g> Access<'g> {
     }
 
     pub(crate) fn overwrite(self, page: Page<'g>, bytes: &[u8], origin: Origin, limit: Limit) -> Granted<()> {
+        const PURPOSE: Purpose = Purpose::Overwrite;
         let file = &page.file().shared;
-        page.check_optimistic(false, "overwrite page")?;
+        page.check_optimistic(false, PURPOSE.operation())?;
         let page_bytes = self.tenant.pool.page_bytes;
         if bytes.len() != page_bytes {
             let message = format!("{} bytes were given, expected page_bytes = {page_bytes}", bytes.len());
             return Err(file
-                .error(ErrorKind::PageSize, "overwrite page", message)
+                .error(ErrorKind::PageSize, PURPOSE.operation(), message)
                 .at_page(page.number())
                 .into());
         }
-        let latch = self.latch(page, Purpose::Create, origin, limit)?;
+        let latch = self.latch(page, PURPOSE, origin, limit)?;
         // Of a page that was absent this overwrites what its frame held before; nobody else has seen it.
         WriteGuard::new(self.tenant, page, latch).copy_from_slice(bytes);
         Ok(())
@@ -152,7 +153,7 @@ impl<'g> Access<'g> {
             && let Some(word) = pages.word_or_far(page.number(), &page.file().shared.table)
             && let Ok(latch) = Latch::try_new(word, purpose.want())
         {
-            let creation = purpose == Purpose::Create;
+            let creation = purpose.is_creation();
             self.note_hit(pages.tag, page, self.marked(latch.frame()), origin, creation);
             return Ok(latch);
         }
@@ -238,7 +239,7 @@ impl<'g> Access<'g> {
                 }
                 Ok((Acquired::Latched(latch), waited)) => {
                     pool.count_waited(waited);
-                    let creation = purpose == Purpose::Create;
+                    let creation = purpose.is_creation();
                     self.note_hit_at(pool.hot.tag, page, self.marked(latch.frame()), site, creation);
                     return Ok(latch);
                 }
