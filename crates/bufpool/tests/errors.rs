@@ -100,6 +100,68 @@ fn files_that_are_not_there_or_not_files_are_refused() {
 }
 
 #[test]
+fn a_file_that_must_be_new_is_made_once() {
+    let directory = directory();
+    let path = directory.path().join("data");
+    let new = FileOptions::new().create_new(true);
+    let pool = small().open().unwrap();
+    let makers: Vec<_> = std::thread::scope(|scope| {
+        let makers = [(); 4].map(|()| scope.spawn(|| pool.open_file(&path, new)));
+        makers.into_iter().map(|maker| maker.join().unwrap()).collect()
+    });
+    let (made, refused): (Vec<_>, Vec<_>) = makers.into_iter().partition(Result::is_ok);
+    assert_eq!((made.len(), refused.len()), (1, 3));
+    for error in refused.into_iter().map(Result::unwrap_err) {
+        assert_eq!(
+            (error.kind(), error.io_kind()),
+            (ErrorKind::AlreadyExists, std::io::ErrorKind::AlreadyExists)
+        );
+        assert_eq!(error.file(), Some(path.to_str().unwrap()));
+        assert!(error.to_string().contains("create_new"), "{error}");
+    }
+    let file = made.into_iter().next().unwrap().unwrap();
+    file.extend(2).unwrap();
+    // With handles, without, closed, and for the other call.
+    assert_eq!(kind(pool.open_or_share(&path, new)), ErrorKind::AlreadyExists);
+    drop(file);
+    assert_eq!(kind(pool.open_file(&path, new)), ErrorKind::AlreadyExists);
+    let file = pool.open_file(&path, FileOptions::new()).unwrap();
+    assert_eq!(file.pages(), 2, "a try to make it anew has changed nothing");
+    file.close().unwrap();
+    assert_eq!(kind(pool.open_file(&path, new.create(true))), ErrorKind::AlreadyExists);
+    let link = directory.path().join("link");
+    std::os::unix::fs::symlink("nowhere", &link).unwrap();
+    assert_eq!(kind(pool.open_file(&link, new)), ErrorKind::AlreadyExists);
+    assert_eq!(kind(pool.open_file(directory.path(), new)), ErrorKind::AlreadyExists);
+    pool.open_file(&path, FileOptions::new()).unwrap().remove().unwrap();
+    assert_eq!(pool.open_or_share(&path, new).unwrap().pages(), 0);
+}
+
+/// Otherwise the next try would find a file, though none was ever opened.
+#[test]
+fn a_file_that_could_not_be_opened_is_not_left_behind() {
+    struct Changes;
+    impl bufpool::engine::PageHooks for Changes {
+        fn on_read(&self, _: bufpool::engine::PageName, _: &mut [u8]) -> Result<(), String> {
+            Ok(())
+        }
+        fn before_write(&self, _: bufpool::engine::PageName, _: &mut [u8]) {}
+    }
+    let directory = directory();
+    let path = directory.path().join("data");
+    let new = FileOptions::new().create_new(true);
+    let pool = small().hooks(Box::new(Changes)).open().unwrap();
+    assert_eq!(kind(pool.open_file(&path, new.read_only(true))), ErrorKind::InvalidOptions);
+    assert_eq!(kind(pool.open_file(&path, new.bytes(true))), ErrorKind::Unsupported);
+    let device = SimDevice::new(1);
+    let simulated = small().hooks(Box::new(Changes)).open_on(&device).unwrap();
+    assert_eq!(kind(simulated.open_file("data", new.bytes(true))), ErrorKind::Unsupported);
+    assert!(!path.exists() && device.contents("data").is_none());
+    pool.open_file(&path, new).unwrap();
+    simulated.open_file("data", new).unwrap();
+}
+
+#[test]
 fn pages_smaller_than_direct_io_allows_are_refused() {
     let directory = directory();
     let path = directory.path().join("data");
