@@ -310,7 +310,8 @@
 //! # Statistics
 //!
 //! [`Pool::stats`] has the counts of the pool, each tenant, each context and each stream as data;
-//! [`Pool::report`] has them as text, with the contexts that miss most on top. See [`stats`].
+//! [`Pool::report`] has them as text, with the contexts that miss most on top. [`Pool::files`] lists the open
+//! files. See [`stats`].
 //!
 //! # What to call when
 //!
@@ -490,6 +491,7 @@ pub mod stats {
     pub use bufpool_policies::hints::HintCounts;
     pub use bufpool_policies::{EventCalls, Incident, StreamReport, Unloaded};
 
+    pub use crate::api::file_stats::FileStats;
     pub use crate::api::report::Report;
     pub use crate::api::stats::{ContextStats, HintStats, ProgramStats, Stats, StreamStats, TenantStats};
     pub use crate::io::IoReport;

@@ -756,6 +756,8 @@ fn a_page_whose_writer_panics_is_poisoned_if_its_file_says_so() {
         }
         let report = pool.report().to_string();
         assert!(report.contains("\nPOISONED: page 1 of file data: a writer panicked"), "{report}");
+        let listed = pool.files().pop().unwrap();
+        assert!(!listed.poisoned && listed.notes[0].starts_with("page 1 of file data"), "{listed:?}");
         let bytes = vec![0; common::PAGE_BYTES];
         let page = file.page(1);
         for refused in [

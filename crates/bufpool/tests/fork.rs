@@ -165,6 +165,7 @@ fn calls_are_refused(pool: &Pool, tenant: &Tenant, file: &File) {
         (pool.frames(), 0, 0)
     );
     assert!(pool.report().to_string().contains("frames"));
+    assert!(pool.files().is_empty());
     assert!(pool.io().to_string().contains("forked"));
     assert_eq!(pool.min_dirty_lsn(), None);
     let error = tenant.read(file.page(0)).unwrap_err().to_string();
