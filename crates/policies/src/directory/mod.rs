@@ -42,7 +42,7 @@ use crate::{
     frame_table::{FrameState, FrameTable, Origin},
     hints::{HintCounts, HintListId},
     ids::{Access, AccountId, ContextId, FileId, FrameId, PageId, TenantId},
-    list::{List, NIL},
+    list::NIL,
     manager::{Control, Panicked, ProgramStats, StreamReport, Want, Wish, drop_control},
     tenant::{Account, Standing, Tenant, TenantStats},
 };
@@ -108,8 +108,6 @@ pub struct Directory {
     capacity: u32,
     /// The account that tenants have in common, from the first one that joins on.
     commons: Option<AccountId>,
-    /// Free frames, threaded through the ledger's links, which they have no other use for.
-    free: List,
     /// Pages that tenants share are protected.
     shared_pages: bool,
     /// Per frame, when a tenant of another account last referenced it; empty unless shared pages are
@@ -151,7 +149,6 @@ impl Directory {
             level_one: LevelOne::new(allocation, frames, revocation),
             capacity: frames,
             commons: None,
-            free: List::default(),
             shared_pages,
             foreign: Vec::new(),
             hinted: 0,
@@ -163,9 +160,6 @@ impl Directory {
             departed: TenantStats::default(),
             departures: None,
         };
-        for frame in 0..frames {
-            directory.free.push_tail(&mut directory.ledger.frames.ledger_links, frame);
-        }
         directory.add_tenant(0, frames);
         Ok(directory)
     }
@@ -304,7 +298,7 @@ impl Directory {
 
     /// What the next miss is likely to change, if it is one of `tenant`.
     pub fn miss_hint(&self, tenant: TenantId) -> Option<MissHint> {
-        let [victim, next] = self.ledger.next_two().filter(|_| self.free.is_empty())?;
+        let [victim, next] = self.ledger.next_two().filter(|_| self.free_frames() == 0)?;
         Some(MissHint {
             victim: FrameId(victim),
             page: self.ledger.frames[victim].page,
@@ -351,7 +345,7 @@ impl Directory {
     /// and no placeholder, cap or manager says otherwise: for drivers that have to fetch what they know of
     /// them.
     pub fn upcoming(&self) -> impl Iterator<Item = FrameId> {
-        self.ledger.upcoming().take_while(|_| self.free.is_empty()).map(FrameId)
+        self.ledger.upcoming().take_while(|_| self.free_frames() == 0).map(FrameId)
     }
 
     /// The page admitted to `frame` has been read. A driver that keeps the page busy until it has been read
@@ -379,7 +373,7 @@ impl Directory {
     /// counted.
     pub fn failed(&mut self, frame: FrameId, tenant: TenantId) {
         self.withdraw(frame.0, tenant);
-        self.vacate(frame.0);
+        self.ledger.frames.push_free(frame.0);
     }
 
     /// As [`failed`](Self::failed), but `frame` cannot be used yet: it is the driver's, like a spare one,
@@ -411,7 +405,7 @@ impl Directory {
     pub fn discard(&mut self, frame: FrameId) {
         debug_assert!(self.ledger.frames.is_present(frame));
         self.remove(frame.0, false);
-        self.vacate(frame.0);
+        self.ledger.frames.push_free(frame.0);
     }
 
     /// The identity of the absent pages among `pages` ends. Costs a step a frame.
@@ -657,8 +651,7 @@ impl Directory {
         }
         let all = self.ledger.frames.len();
         let in_state = |state| (0..all).filter(|frame| self.ledger.frames[*frame].state == state).count();
-        self.free.check_invariants(&self.ledger.frames.ledger_links);
-        assert_eq!(in_state(FrameState::Free), self.free.len() as usize, "free frames");
+        self.ledger.frames.check_free();
         assert_eq!(listed + in_state(FrameState::Free) + in_state(FrameState::Limbo), all as usize, "frames");
         assert!(listed + in_state(FrameState::Free) <= self.frames() as usize, "more pages than fit");
         self.level_one.check_invariants(&self.ledger);
@@ -896,12 +889,6 @@ impl Directory {
         if is_closed {
             self.vacate_tenant(owner);
         }
-    }
-
-    fn vacate(&mut self, frame: u32) {
-        debug_assert_eq!(self.ledger.frames[frame].state, FrameState::Limbo);
-        self.ledger.frames[frame].state = FrameState::Free;
-        self.free.push_head(&mut self.ledger.frames.ledger_links, frame);
     }
 
     /// Whether the manager of the account knows of the block in `frame`.
