@@ -495,6 +495,31 @@ fn a_latch_wait_ends_and_names_the_page() {
     tenant.read(file.page(2)).unwrap();
 }
 
+/// In all builds: what does not wait does not wait for itself.
+#[test]
+fn a_thread_that_tries_what_it_holds_itself_is_told_that_it_is_busy() {
+    let directory = directory();
+    let pool = small().latch_wait_ms(600_000).open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", 1);
+    let tenant = pool.default_tenant();
+    let (page, pin) = (file.page(0), tenant.pin(file.page(0)).unwrap());
+    let owned_pin = tenant.pin_owned(page).unwrap();
+    let reader = tenant.read(page).unwrap();
+    assert!(tenant.try_write(page).unwrap().is_none());
+    assert!(tenant.try_create(page).unwrap().is_none());
+    assert!(tenant.try_write_owned(page).unwrap().is_none());
+    assert!(pin.try_write().unwrap().is_none());
+    assert!(owned_pin.try_write(&tenant).unwrap().is_none());
+    drop(reader);
+    let writer = tenant.write(page).unwrap();
+    assert!(tenant.try_read(page).unwrap().is_none());
+    assert!(tenant.try_read_owned(page).unwrap().is_none());
+    assert!(tenant.try_pin(page).unwrap().is_none());
+    assert!(pin.try_read().unwrap().is_none());
+    drop(writer);
+    assert!(tenant.try_write(page).unwrap().is_some());
+}
+
 #[cfg(debug_assertions)]
 #[test]
 fn a_thread_that_would_wait_for_itself_is_told_at_once() {
