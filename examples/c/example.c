@@ -105,6 +105,60 @@ static void use_threads(const bufpool_tenant *tenant, const bufpool_file *file) 
   for (int at = 0; at < 3; at++) CHECK(pthread_join(threads[at], NULL) == 0);
 }
 
+// What another thread gets of a page that is latched exclusively.
+static void *find_busy(void *argument) {
+  const struct reader *reader = argument;
+  bufpool_guard guard, pin;
+  CHECK(bufpool_read_timeout(reader->tenant, reader->file, 7, NULL, 0, &guard) == BUFPOOL_BUSY);
+  CHECK(bufpool_read_timeout(reader->tenant, reader->file, 7, NULL, 5, &guard) == BUFPOOL_BUSY);
+  CHECK(bufpool_write_timeout(reader->tenant, reader->file, 7, NULL, 0, &guard) == BUFPOOL_BUSY);
+  CHECK(bufpool_create_timeout(reader->tenant, reader->file, 7, NULL, 0, &guard) == BUFPOOL_BUSY);
+  CHECK(bufpool_pin_timeout(reader->tenant, reader->file, 7, NULL, 0, &pin) == BUFPOOL_BUSY);
+  OK(bufpool_pin_timeout(reader->tenant, reader->file, 8, NULL, 0, &pin));
+  OK(bufpool_latch_timeout(&pin, true, 0, &guard));
+  CHECK(stamp_of(bufpool_bytes(&guard)) == 8);
+  bufpool_release(&guard);
+  OK(bufpool_latch_timeout(&pin, false, 5, &guard));
+  bufpool_release(&guard);
+  bufpool_release(&pin);
+  return NULL;
+}
+
+static void use_limits(const bufpool_tenant *tenant, const bufpool_file *file) {
+  bufpool_guard guard;
+  OK(bufpool_write_timeout(tenant, file, 7, NULL, 1000, &guard));
+  struct reader reader = {tenant, file};
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, find_busy, &reader) == 0);
+  CHECK(pthread_join(thread, NULL) == 0);
+  bufpool_release(&guard);
+}
+
+struct listed {
+  unsigned files;
+  uint64_t dirty;
+};
+
+static void list(const bufpool_file_stats *file, void *context) {
+  struct listed *listed = context;
+  CHECK(!file->poisoned && file->dirty_frames <= file->resident_frames);
+  if (strcmp(file->name, TABLE) == 0) CHECK(file->pages == PAGES && file->handles == 1 && !file->read_only);
+  listed->files++;
+  listed->dirty += file->dirty_frames;
+}
+
+// A file that must be new, and the list of open files.
+static void use_files(const bufpool_pool *pool) {
+  const bufpool_file_options how = {.create_new = true};
+  bufpool_file *file;
+  CHECK(bufpool_file_open(pool, TABLE, &how, &file) == BUFPOOL_ALREADY_EXISTS);
+  struct listed listed = {0, 0};
+  OK(bufpool_checkpoint(pool));
+  OK(bufpool_pool_files(pool, list, &listed));
+  CHECK(listed.files == 1 && listed.dirty == 0);
+  CHECK(bufpool_pool_files(pool, NULL, NULL) == BUFPOOL_INVALID_ARGUMENT);
+}
+
 static void use_hints(const bufpool_tenant *tenant, const bufpool_file *file) {
   bufpool_page pages[50];
   for (uint64_t at = 0; at < 50; at++) pages[at] = (bufpool_page){file, 3 * at};
@@ -262,6 +316,8 @@ int main(void) {
   fill(tenant, file);
   use_guards(tenant, file);
   use_threads(tenant, file);
+  use_limits(tenant, file);
+  use_files(pool);
   use_hints(tenant, file);
   use_policies(pool, file);
   use_programs(pool, file);

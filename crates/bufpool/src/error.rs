@@ -115,6 +115,9 @@ pub enum ErrorKind {
     Unsupported,
     /// There is no file of that name.
     NotFound,
+    /// There is a file of that name, and [`FileOptions::create_new`](crate::FileOptions::create_new) wants to
+    /// make one.
+    AlreadyExists,
     /// The system does not allow the operation to this process.
     PermissionDenied,
     /// Any other failure of the operating system or the device.
@@ -128,6 +131,7 @@ impl ErrorKind {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace,
             io::ErrorKind::UnexpectedEof => Self::UnexpectedEof,
             io::ErrorKind::NotFound => Self::NotFound,
+            io::ErrorKind::AlreadyExists => Self::AlreadyExists,
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Self::PermissionDenied,
             _ => Self::Io,
         }
@@ -160,6 +164,7 @@ impl Error {
     pub fn io_kind(&self) -> io::ErrorKind {
         self.0.io_kind.unwrap_or(match self.0.kind {
             ErrorKind::NotFound => io::ErrorKind::NotFound,
+            ErrorKind::AlreadyExists => io::ErrorKind::AlreadyExists,
             ErrorKind::PermissionDenied => io::ErrorKind::PermissionDenied,
             ErrorKind::NoSpace => io::ErrorKind::StorageFull,
             ErrorKind::UnexpectedEof => io::ErrorKind::UnexpectedEof,

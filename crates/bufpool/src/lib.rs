@@ -310,7 +310,8 @@
 //! # Statistics
 //!
 //! [`Pool::stats`] has the counts of the pool, each tenant, each context and each stream as data;
-//! [`Pool::report`] has them as text, with the contexts that miss most on top. See [`stats`].
+//! [`Pool::report`] has them as text, with the contexts that miss most on top. [`Pool::files`] lists the open
+//! files. See [`stats`].
 //!
 //! # What to call when
 //!
@@ -322,6 +323,7 @@
 //! | do that without waiting for others | [`Tenant::try_read`], [`try_write`](Tenant::try_write), [`try_create`](Tenant::try_create) | the device |
 //! | do that within a time | [`Tenant::read_timeout`], [`write_timeout`](Tenant::write_timeout), [`create_timeout`](Tenant::create_timeout) | as long as you say, and the device |
 //! | keep a page in memory, unlatched | [`Tenant::pin`], or `pin` of any guard | as `read`; nothing |
+//! | hold a page in another thread, or in a value of your own | [`Tenant::read_owned`], [`write_owned`](Tenant::write_owned), [`create_owned`](Tenant::create_owned), [`pin_owned`](Tenant::pin_owned), each with a `try_` and a `_timeout` form | as without `_owned` |
 //! | read a list of pages together | [`Tenant::read_many`] | the device; for others only while it holds nothing |
 //! | say which pages come next | [`Tenant::prefetch`] | nothing |
 //! | read pages in an order that is known beforehand | [`Tenant::hint`], then [`Hints::next`] | as [`Tenant::read`] |
@@ -489,6 +491,7 @@ pub mod stats {
     pub use bufpool_policies::hints::HintCounts;
     pub use bufpool_policies::{EventCalls, Incident, StreamReport, Unloaded};
 
+    pub use crate::api::file_stats::FileStats;
     pub use crate::api::report::Report;
     pub use crate::api::stats::{ContextStats, HintStats, ProgramStats, Stats, StreamStats, TenantStats};
     pub use crate::io::IoReport;

@@ -96,3 +96,39 @@ fn pages_are_overwritten_unread_and_creations_are_no_misses() {
     assert_eq!(version(&tenant.read(file.page(2)).unwrap(), 2), 4);
     assert_eq!(pool.stats().hit_ratio(), 0.9);
 }
+
+#[test]
+fn the_open_files_are_listed() {
+    let directory = directory();
+    let pool = small().open().unwrap();
+    assert!(pool.files().is_empty());
+    let (heap, index) =
+        (new_file(&pool, directory.path(), "heap", 8), new_file(&pool, directory.path(), "index", 2));
+    let tenant = pool.default_tenant();
+    drop(tenant.write(heap.page(3)).unwrap());
+    tenant.write(heap.page(5)).unwrap()[0] = 1;
+    let kept = (heap.clone(), tenant.read_owned(index.page(1)).unwrap());
+    let listed = pool.files();
+    let names: Vec<_> = listed.iter().map(|file| file.name.rsplit('/').next().unwrap()).collect();
+    assert_eq!(names, ["heap", "index"]);
+    assert_eq!([listed[0].id, listed[1].id], [heap.id(), index.id()]);
+    let counts =
+        listed.iter().map(|file| (file.pages, file.handles, file.resident_frames, file.dirty_frames));
+    assert_eq!(counts.collect::<Vec<_>>(), [(8, 2, 2, 1), (2, 2, 1, 0)]);
+    heap.flush().unwrap();
+    let flushed = &pool.files()[0];
+    assert_eq!((flushed.dirty_frames, flushed.unsynced, flushed.poisoned), (0, false, false));
+    let report = pool.report();
+    assert_eq!(report.files()[0].name, flushed.name);
+    let line = report.to_string().lines().find(|line| line.ends_with("/heap")).unwrap().to_owned();
+    let columns: Vec<_> = line.split_whitespace().collect();
+    assert_eq!((&columns[..2], &columns[3..6]), (&["8", "2"][..], &["0", "2", "durable"][..]), "{line}");
+    // Without handles a file is still open in the pool; closed it is not.
+    drop((heap, kept.0));
+    assert_eq!(pool.files()[0].handles, 0);
+    drop(kept.1);
+    index.close().unwrap();
+    assert_eq!(pool.files().len(), 1);
+    pool.clone().close().unwrap();
+    assert!(pool.files().is_empty());
+}

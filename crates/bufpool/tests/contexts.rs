@@ -100,11 +100,9 @@ fn the_report_says_what_each_stream_looks_like() {
     assert!(joined.frames >= 90, "{stats:?}");
     assert_eq!((stats.tenants[1].manager, stats.tenants[1].revoked), ("amp", false));
     let report = pool.report().to_string();
-    let line = report.lines().find(|line| line.ends_with("/inner")).unwrap();
-    assert!(
-        line.contains(" loop ") && line.contains("report: Q6 > fetch (") && line.contains("R 0.0"),
-        "{report}"
-    );
+    let is_stream = |line: &&str| line.contains("report: Q6 > fetch (") && line.ends_with("/inner");
+    let line = report.lines().find(is_stream).unwrap_or_else(|| panic!("{report}"));
+    assert!(line.contains(" loop ") && line.contains("R 0.0"), "{report}");
     tenant.set_policy(0, Policy::Mru).unwrap();
     let stats = pool.stats();
     assert_eq!(stats.tenants[1].manager, "directives");

@@ -100,6 +100,68 @@ fn files_that_are_not_there_or_not_files_are_refused() {
 }
 
 #[test]
+fn a_file_that_must_be_new_is_made_once() {
+    let directory = directory();
+    let path = directory.path().join("data");
+    let new = FileOptions::new().create_new(true);
+    let pool = small().open().unwrap();
+    let makers: Vec<_> = std::thread::scope(|scope| {
+        let makers = [(); 4].map(|()| scope.spawn(|| pool.open_file(&path, new)));
+        makers.into_iter().map(|maker| maker.join().unwrap()).collect()
+    });
+    let (made, refused): (Vec<_>, Vec<_>) = makers.into_iter().partition(Result::is_ok);
+    assert_eq!((made.len(), refused.len()), (1, 3));
+    for error in refused.into_iter().map(Result::unwrap_err) {
+        assert_eq!(
+            (error.kind(), error.io_kind()),
+            (ErrorKind::AlreadyExists, std::io::ErrorKind::AlreadyExists)
+        );
+        assert_eq!(error.file(), Some(path.to_str().unwrap()));
+        assert!(error.to_string().contains("create_new"), "{error}");
+    }
+    let file = made.into_iter().next().unwrap().unwrap();
+    file.extend(2).unwrap();
+    // With handles, without, closed, and for the other call.
+    assert_eq!(kind(pool.open_or_share(&path, new)), ErrorKind::AlreadyExists);
+    drop(file);
+    assert_eq!(kind(pool.open_file(&path, new)), ErrorKind::AlreadyExists);
+    let file = pool.open_file(&path, FileOptions::new()).unwrap();
+    assert_eq!(file.pages(), 2, "a try to make it anew has changed nothing");
+    file.close().unwrap();
+    assert_eq!(kind(pool.open_file(&path, new.create(true))), ErrorKind::AlreadyExists);
+    let link = directory.path().join("link");
+    std::os::unix::fs::symlink("nowhere", &link).unwrap();
+    assert_eq!(kind(pool.open_file(&link, new)), ErrorKind::AlreadyExists);
+    assert_eq!(kind(pool.open_file(directory.path(), new)), ErrorKind::AlreadyExists);
+    pool.open_file(&path, FileOptions::new()).unwrap().remove().unwrap();
+    assert_eq!(pool.open_or_share(&path, new).unwrap().pages(), 0);
+}
+
+/// Otherwise the next try would find a file, though none was ever opened.
+#[test]
+fn a_file_that_could_not_be_opened_is_not_left_behind() {
+    struct Changes;
+    impl bufpool::engine::PageHooks for Changes {
+        fn on_read(&self, _: bufpool::engine::PageName, _: &mut [u8]) -> Result<(), String> {
+            Ok(())
+        }
+        fn before_write(&self, _: bufpool::engine::PageName, _: &mut [u8]) {}
+    }
+    let directory = directory();
+    let path = directory.path().join("data");
+    let new = FileOptions::new().create_new(true);
+    let pool = small().hooks(Box::new(Changes)).open().unwrap();
+    assert_eq!(kind(pool.open_file(&path, new.read_only(true))), ErrorKind::InvalidOptions);
+    assert_eq!(kind(pool.open_file(&path, new.bytes(true))), ErrorKind::Unsupported);
+    let device = SimDevice::new(1);
+    let simulated = small().hooks(Box::new(Changes)).open_on(&device).unwrap();
+    assert_eq!(kind(simulated.open_file("data", new.bytes(true))), ErrorKind::Unsupported);
+    assert!(!path.exists() && device.contents("data").is_none());
+    pool.open_file(&path, new).unwrap();
+    simulated.open_file("data", new).unwrap();
+}
+
+#[test]
 fn pages_smaller_than_direct_io_allows_are_refused() {
     let directory = directory();
     let path = directory.path().join("data");
@@ -384,7 +446,12 @@ fn a_miss_waits_for_frames_of_other_threads_and_then_gives_up() {
         // Forms with a limit of their own end without an error.
         assert!(tenant.try_read(file.page(32)).unwrap().is_none());
         assert!(tenant.try_create(file.page(32)).unwrap().is_none());
-        assert!(tenant.write_timeout(file.page(32), std::time::Duration::from_millis(2)).unwrap().is_none());
+        let limit = std::time::Duration::from_millis(2);
+        assert!(tenant.write_timeout(file.page(32), limit).unwrap().is_none());
+        assert!(tenant.try_read_owned(file.page(32)).unwrap().is_none());
+        assert!(tenant.create_owned_timeout(file.page(32), limit).unwrap().is_none());
+        assert!(tenant.try_pin(file.page(32)).unwrap().is_none());
+        assert!(tenant.pin_owned_timeout(file.page(32), limit).unwrap().is_none());
         release.wait();
     });
     tenant.read(file.page(32)).unwrap();
@@ -402,6 +469,19 @@ fn a_latch_wait_ends_and_names_the_page() {
         scope.spawn(|| {
             let error = tenant.read(file.page(2)).unwrap_err();
             assert_eq!((error.kind(), error.page()), (ErrorKind::LatchTimeout, Some(2)));
+            let bytes = vec![0; common::PAGE_BYTES];
+            let page = file.page(2);
+            let busy = [
+                ("read page", tenant.read(page).map(drop)),
+                ("write page", tenant.write(page).map(drop)),
+                ("create page", tenant.create(page).map(drop)),
+                ("overwrite page", tenant.overwrite(page, &bytes)),
+                ("create page", tenant.create_owned(page).map(drop)),
+                ("read page", tenant.pin(page).map(drop)),
+            ];
+            for (operation, refused) in busy {
+                assert_eq!(refused.unwrap_err().operation(), operation);
+            }
             assert_eq!(kind(file.flush_page(2)), ErrorKind::LatchTimeout);
             assert_eq!(kind(file.truncate(0)), ErrorKind::LatchTimeout);
             assert!(tenant.try_write(file.page(2)).unwrap().is_none());
@@ -413,6 +493,31 @@ fn a_latch_wait_ends_and_names_the_page() {
     assert_eq!(file.pages(), 4);
     drop(guard);
     tenant.read(file.page(2)).unwrap();
+}
+
+/// In all builds: what does not wait does not wait for itself.
+#[test]
+fn a_thread_that_tries_what_it_holds_itself_is_told_that_it_is_busy() {
+    let directory = directory();
+    let pool = small().latch_wait_ms(600_000).open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", 1);
+    let tenant = pool.default_tenant();
+    let (page, pin) = (file.page(0), tenant.pin(file.page(0)).unwrap());
+    let owned_pin = tenant.pin_owned(page).unwrap();
+    let reader = tenant.read(page).unwrap();
+    assert!(tenant.try_write(page).unwrap().is_none());
+    assert!(tenant.try_create(page).unwrap().is_none());
+    assert!(tenant.try_write_owned(page).unwrap().is_none());
+    assert!(pin.try_write().unwrap().is_none());
+    assert!(owned_pin.try_write(&tenant).unwrap().is_none());
+    drop(reader);
+    let writer = tenant.write(page).unwrap();
+    assert!(tenant.try_read(page).unwrap().is_none());
+    assert!(tenant.try_read_owned(page).unwrap().is_none());
+    assert!(tenant.try_pin(page).unwrap().is_none());
+    assert!(pin.try_read().unwrap().is_none());
+    drop(writer);
+    assert!(tenant.try_write(page).unwrap().is_some());
 }
 
 #[cfg(debug_assertions)]
@@ -676,6 +781,8 @@ fn a_page_whose_writer_panics_is_poisoned_if_its_file_says_so() {
         }
         let report = pool.report().to_string();
         assert!(report.contains("\nPOISONED: page 1 of file data: a writer panicked"), "{report}");
+        let listed = pool.files().pop().unwrap();
+        assert!(!listed.poisoned && listed.notes[0].starts_with("page 1 of file data"), "{listed:?}");
         let bytes = vec![0; common::PAGE_BYTES];
         let page = file.page(1);
         for refused in [
@@ -684,7 +791,10 @@ fn a_page_whose_writer_panics_is_poisoned_if_its_file_says_so() {
             tenant.write(page).map(drop),
             tenant.create(page).map(drop),
             tenant.read_owned(page).map(drop),
+            tenant.create_owned(page).map(drop),
+            tenant.try_write_owned(page).map(drop),
             tenant.pin(page).map(drop),
+            tenant.try_pin_owned(page).map(drop),
             tenant.overwrite(page, &bytes),
             tenant.read_many(&[page]).pop().unwrap().map(drop),
             common::block_on(tenant.read_async(page)).map(drop),

@@ -113,7 +113,12 @@ fn calls_are_refused(pool: &Pool, tenant: &Tenant, file: &File) {
         refused(tenant.try_read(page));
         refused(tenant.try_write(page));
         refused(tenant.read_timeout(page, std::time::Duration::MAX));
+        refused(tenant.create_owned(page));
+        refused(tenant.try_read_owned(page));
+        refused(tenant.write_owned_timeout(page, std::time::Duration::MAX));
         refused(tenant.pin(page));
+        refused(tenant.try_pin(page));
+        refused(tenant.try_pin_owned(page));
         refused(pool.default_tenant().read(page));
         assert!(matches!(poll(pin!(tenant.read_async(page))), Poll::Ready(Err(error))
             if error.kind() == ErrorKind::ForkedChild));
@@ -160,6 +165,7 @@ fn calls_are_refused(pool: &Pool, tenant: &Tenant, file: &File) {
         (pool.frames(), 0, 0)
     );
     assert!(pool.report().to_string().contains("frames"));
+    assert!(pool.files().is_empty());
     assert!(pool.io().to_string().contains("forked"));
     assert_eq!(pool.min_dirty_lsn(), None);
     let error = tenant.read(file.page(0)).unwrap_err().to_string();

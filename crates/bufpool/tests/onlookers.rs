@@ -47,6 +47,12 @@ fn look(tenant: &Tenant, file: &File, round: u64) -> bufpool::Result<()> {
     if let Some(mut guard) = tenant.try_write(page(7))? {
         stamp(&mut guard, page(7).number(), 1);
     }
+    if let Some(guard) = tenant.try_read_owned(page(13))? {
+        check(page(13).number(), &guard);
+    }
+    if let Some(mut guard) = tenant.create_owned_timeout(page(14), LONG)? {
+        stamp(&mut guard, page(14).number(), 1);
+    }
     let pages = [page(8), page(9), page(10)];
     for (page, guard) in pages.iter().zip(tenant.read_many(&pages)) {
         if let Some(guard) = guard? {
@@ -280,6 +286,11 @@ fn decided_while_others_wait(
         assert!(tenant.try_write(file.page(9)).unwrap().is_none());
         assert!(tenant.try_create(file.page(9)).unwrap().is_none());
         assert!(tenant.read_timeout(file.page(9), Duration::ZERO).unwrap().is_none());
+        assert!(tenant.try_read_owned(file.page(9)).unwrap().is_none());
+        assert!(tenant.write_owned_timeout(file.page(9), Duration::ZERO).unwrap().is_none());
+        assert!(tenant.try_create_owned(file.page(9)).unwrap().is_none());
+        assert!(tenant.try_pin(file.page(9)).unwrap().is_none());
+        assert!(tenant.try_pin_owned(file.page(9)).unwrap().is_none());
         assert_eq!(tenant.prefetch([file.page(10)]), 0);
         let mut futures = [tenant.read_async(file.page(0)), tenant.read_async(file.page(9))];
         for future in &mut futures {

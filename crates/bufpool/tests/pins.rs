@@ -171,6 +171,76 @@ fn try_forms_load_what_nobody_holds() {
 }
 
 #[test]
+fn try_forms_of_owned_guards_and_pins_load_what_nobody_holds() {
+    let directory = directory();
+    let pool = small().open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", 5);
+    let tenant = pool.default_tenant();
+    let page = |number| file.page(number);
+    let mut created = tenant.try_create_owned(page(0)).unwrap().unwrap();
+    assert!(created.iter().all(|byte| *byte == 0));
+    created[0] = 1;
+    drop(created);
+    let mut again = tenant.create_owned(page(0)).unwrap();
+    assert_eq!(again[0], 0, "created again, and zeroed again");
+    again[0] = 2;
+    drop(again);
+    assert_eq!(tenant.read_owned_timeout(page(0), Duration::ZERO).unwrap().unwrap()[0], 2);
+    let created = tenant.create_owned_timeout(page(0), Duration::ZERO).unwrap();
+    assert_eq!(created.unwrap()[0], 0);
+    drop(tenant.try_read_owned(page(1)).unwrap().unwrap());
+    drop(tenant.try_write_owned(page(2)).unwrap().unwrap());
+    drop(tenant.write_owned_timeout(page(2), Duration::ZERO).unwrap().unwrap());
+    let pins = (tenant.try_pin(page(3)).unwrap().unwrap(), tenant.try_pin_owned(page(4)).unwrap().unwrap());
+    let stats = pool.stats();
+    assert_eq!((stats.accesses, stats.misses, stats.creations, stats.reads), (9, 5, 1, 4));
+    drop(pins.0.try_read().unwrap().unwrap());
+    drop(pins.0.try_write().unwrap().unwrap());
+    drop(pins.1.try_write(&tenant).unwrap().unwrap());
+    drop(pins.1.try_read(&tenant).unwrap().unwrap());
+    drop(tenant.pin_timeout(page(3), Duration::ZERO).unwrap().unwrap());
+    drop(tenant.pin_owned_timeout(page(4), Duration::ZERO).unwrap().unwrap());
+    let stats = pool.stats();
+    assert_eq!((stats.accesses, stats.misses), (15, 5), "a pin's accesses are hits");
+    pool.check_invariants();
+}
+
+/// The limits of the pool are so long that a form which took them would be noticed.
+#[test]
+fn forms_with_a_limit_of_their_own_end_without_an_error() {
+    let directory = directory();
+    let pool = small().latch_wait_ms(600_000).open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", 1);
+    let tenant = pool.default_tenant();
+    let pin = tenant.pin(file.page(0)).unwrap();
+    let owned_pin = tenant.pin_owned(file.page(0)).unwrap();
+    let writer = tenant.write_owned(file.page(0)).unwrap();
+    let (page, limit) = (file.page(0), Duration::from_millis(2));
+    assert!(tenant.try_read_owned(page).unwrap().is_none());
+    assert!(tenant.try_write_owned(page).unwrap().is_none());
+    assert!(tenant.try_create_owned(page).unwrap().is_none());
+    assert!(tenant.read_owned_timeout(page, limit).unwrap().is_none());
+    assert!(tenant.write_owned_timeout(page, limit).unwrap().is_none());
+    assert!(tenant.create_owned_timeout(page, limit).unwrap().is_none());
+    assert!(tenant.try_pin(page).unwrap().is_none());
+    assert!(tenant.pin_timeout(page, limit).unwrap().is_none());
+    assert!(tenant.try_pin_owned(page).unwrap().is_none());
+    assert!(tenant.pin_owned_timeout(page, limit).unwrap().is_none());
+    assert!(pin.try_read().unwrap().is_none());
+    assert!(pin.try_write().unwrap().is_none());
+    assert!(pin.read_timeout(limit).unwrap().is_none());
+    assert!(pin.write_timeout(limit).unwrap().is_none());
+    assert!(owned_pin.try_read(&tenant).unwrap().is_none());
+    assert!(owned_pin.try_write(&tenant).unwrap().is_none());
+    assert!(owned_pin.read_timeout(&tenant, limit).unwrap().is_none());
+    assert!(owned_pin.write_timeout(&tenant, limit).unwrap().is_none());
+    assert_eq!(pool.stats().accesses, 3, "what was not granted is no access");
+    drop(writer);
+    drop(tenant.try_write_owned(page).unwrap().unwrap());
+    pool.check_invariants();
+}
+
+#[test]
 fn two_threads_that_miss_the_same_page_read_it_once() {
     let directory = directory();
     let pool = small().open().unwrap();

@@ -744,8 +744,12 @@ fn the_report_names_what_failed_and_each_poisoned_file() {
     assert_eq!(failed, "FAILED: reads 1  writes and syncs 1  advances of the log 0");
     let poisoned = report.lines().find(|line| line.starts_with("POISONED")).expect(&report);
     assert_eq!(poisoned, format!("POISONED: file data takes no writes until it is reopened: {error}"));
+    let listed = pool.files().pop().unwrap();
+    assert!(listed.poisoned && listed.notes.len() == 1 && listed.dirty_frames == 1, "{listed:?}");
     file.reopen().unwrap();
     assert!(!pool.report().to_string().contains("POISONED"), "{}", pool.report());
+    let listed = pool.files().pop().unwrap();
+    assert!(!listed.poisoned && listed.notes.is_empty() && listed.dirty_frames == 0, "{listed:?}");
 }
 
 #[test]

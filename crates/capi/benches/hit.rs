@@ -44,7 +44,8 @@ impl ByC {
         // SAFETY: the options and the place for the handle live during the call.
         let pool: *mut bufpool_pool = opened(|place| unsafe { bufpool_pool_open(&options, place) });
         let path = std::ffi::CString::new(path).unwrap();
-        let how = bufpool_file_options { create: false, read_only: true, bytes: false, tag: 0 };
+        let how =
+            bufpool_file_options { create: false, read_only: true, bytes: false, create_new: false, tag: 0 };
         // SAFETY: the name, the options and the place live during the call, and no handle is ever freed.
         let file = opened(|place| unsafe { bufpool_file_open(pool, path.as_ptr(), &how, place) });
         // SAFETY: the place lives during the call, and no handle is ever freed.

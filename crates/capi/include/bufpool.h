@@ -122,6 +122,10 @@ typedef enum bufpool_status {
   BUFPOOL_PERMISSION_DENIED = 47,
   // A writer of the page panicked.
   BUFPOOL_PAGE_POISONED = 48,
+  // There is a file of that name, and one was to be made.
+  BUFPOOL_ALREADY_EXISTS = 49,
+  // A call with a limit of its own would have had to wait longer for others. Nothing is wrong.
+  BUFPOOL_BUSY = 50,
 } bufpool_status;
 
 // An open file of a pool.
@@ -144,6 +148,9 @@ typedef struct bufpool_file_options {
   bool read_only;
   // The file may have any length in bytes, and may end within a page.
   bool bytes;
+  // Makes an empty file, and opens none that is there: BUFPOOL_ALREADY_EXISTS. One step, so of several
+  // processes that try one succeeds.
+  bool create_new;
   // The engine's own number for the file.
   uint64_t tag;
 } bufpool_file_options;
@@ -225,6 +232,27 @@ typedef struct bufpool_stats {
   // Frames of the pool, without the clean reserve.
   uint32_t frames;
 } bufpool_stats;
+
+// An open file of a pool, as bufpool_pool_files lists it.
+typedef struct bufpool_file_stats {
+  // The path that it was opened by. Valid until the function that is told of the file returns.
+  const char *name;
+  // Its length in pages.
+  uint64_t pages;
+  // Its handles that are not freed, those that lists of hints have included; 0 if it is open in the pool
+  // only.
+  uint64_t handles;
+  // Pages in memory.
+  uint64_t resident_frames;
+  // Of these, pages that differ from the file.
+  uint64_t dirty_frames;
+  // It was opened for reading only.
+  bool read_only;
+  // Pages were written since the last sync.
+  bool unsynced;
+  // A write has failed; the file takes no more writes until it is reopened.
+  bool poisoned;
+} bufpool_file_stats;
 
 // Options of a tenant. All zeros are the defaults.
 typedef struct bufpool_tenant_options {
@@ -308,8 +336,47 @@ enum bufpool_status bufpool_pin(const struct bufpool_tenant *tenant,
                                 struct bufpool_site *from,
                                 struct bufpool_guard *pin);
 
+// As bufpool_read, but BUFPOOL_BUSY once it has waited for other threads for `limit_ms` milliseconds; at
+// once if that is 0. The time of its own read of the page is not limited.
+enum bufpool_status bufpool_read_timeout(const struct bufpool_tenant *tenant,
+                                         const struct bufpool_file *file,
+                                         uint64_t page,
+                                         struct bufpool_site *from,
+                                         uint64_t limit_ms,
+                                         struct bufpool_guard *guard);
+
+// As bufpool_write, with the limit of bufpool_read_timeout.
+enum bufpool_status bufpool_write_timeout(const struct bufpool_tenant *tenant,
+                                          const struct bufpool_file *file,
+                                          uint64_t page,
+                                          struct bufpool_site *from,
+                                          uint64_t limit_ms,
+                                          struct bufpool_guard *guard);
+
+// As bufpool_create, with the limit of bufpool_read_timeout.
+enum bufpool_status bufpool_create_timeout(const struct bufpool_tenant *tenant,
+                                           const struct bufpool_file *file,
+                                           uint64_t page,
+                                           struct bufpool_site *from,
+                                           uint64_t limit_ms,
+                                           struct bufpool_guard *guard);
+
+// As bufpool_pin, with the limit of bufpool_read_timeout.
+enum bufpool_status bufpool_pin_timeout(const struct bufpool_tenant *tenant,
+                                        const struct bufpool_file *file,
+                                        uint64_t page,
+                                        struct bufpool_site *from,
+                                        uint64_t limit_ms,
+                                        struct bufpool_guard *pin);
+
 // Latches a pinned page, exclusively or for reading. `pin` and `guard` must be two objects.
 enum bufpool_status bufpool_latch(struct bufpool_guard *pin, bool exclusive, struct bufpool_guard *guard);
+
+// As bufpool_latch, with the limit of bufpool_read_timeout.
+enum bufpool_status bufpool_latch_timeout(struct bufpool_guard *pin,
+                                          bool exclusive,
+                                          uint64_t limit_ms,
+                                          struct bufpool_guard *guard);
 
 // The page's bytes for writing, and makes the page dirty. Null if the guard is not for writing.
 uint8_t *bufpool_bytes(struct bufpool_guard *guard);
@@ -369,6 +436,12 @@ enum bufpool_status bufpool_checkpoint(const struct bufpool_pool *pool);
 
 // Writes the pool's counts to `stats`.
 enum bufpool_status bufpool_pool_stats(const struct bufpool_pool *pool, struct bufpool_stats *stats);
+
+// Calls `each` for each open file of the pool, in the order in which they were opened, with `context`. Looks
+// at each frame, without a lock. `each` may call functions of this library, and must return.
+enum bufpool_status bufpool_pool_files(const struct bufpool_pool *pool,
+                                       void (*each)(const struct bufpool_file_stats *file, void *context),
+                                       void *context);
 
 // The pool's report about tenants and call sites, as text for people. The text has to be freed by
 // bufpool_text_free.

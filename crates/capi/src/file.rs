@@ -21,6 +21,9 @@ pub struct bufpool_file_options {
     pub read_only: bool,
     /// The file may have any length in bytes, and may end within a page.
     pub bytes: bool,
+    /// Makes an empty file, and opens none that is there: BUFPOOL_ALREADY_EXISTS. One step, so of several
+    /// processes that try one succeeds.
+    pub create_new: bool,
     /// The engine's own number for the file.
     pub tag: u64,
 }
@@ -45,7 +48,7 @@ pub unsafe extern "C" fn bufpool_file_open(
         // SAFETY: the header asks the caller for null, or options.
         let how = unsafe { options.as_ref() }.map_or_else(FileOptions::new, |options| {
             let how = FileOptions::new().create(options.create).read_only(options.read_only);
-            how.bytes(options.bytes).tag(options.tag)
+            how.create_new(options.create_new).bytes(options.bytes).tag(options.tag)
         });
         let file = pool.pool.open_file(path, how)?;
         place.write(Box::into_raw(Box::new(bufpool_file { file })));

@@ -2,12 +2,13 @@
 
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
+use std::time::Duration;
 
 use bufpool::{At, ClassedPage, OwnedReadGuard, PassingGuard, Pin, ReadGuard, WriteGuard};
 
 use crate::file::bufpool_file;
 use crate::site::{bufpool_site, made_site, site};
-use crate::status::{Failure, both, bufpool_status, guarded, out};
+use crate::status::{Failure, Outcome, both, bufpool_status, guarded, out};
 use crate::tenant::bufpool_tenant;
 
 /// Bits of a page's number below its class. Numbers of pages have at most 40 bits.
@@ -145,7 +146,7 @@ unsafe fn grant<'a, H: Held>(
     page: u64,
     from: *mut bufpool_site,
     guard: *mut bufpool_guard,
-    access: impl FnOnce(At<'a>, ClassedPage<'a>) -> bufpool::Result<H>,
+    access: impl FnOnce(At<'a>, ClassedPage<'a>) -> Outcome<H>,
 ) -> bufpool_status {
     guarded(|| {
         // SAFETY: the header asks the caller for null, or live handles, and `bufpool_guard` that these stay
@@ -159,6 +160,16 @@ unsafe fn grant<'a, H: Held>(
         access(tenant.tenant.at(site), classed(file, page))?.give(place);
         Ok(())
     })
+}
+
+/// What an access with a limit comes to, which does not wait at all if that is 0.
+fn granted_in_time<H>(
+    limit_ms: u64,
+    at_once: impl FnOnce() -> bufpool::Result<Option<H>>,
+    within: impl FnOnce(Duration) -> bufpool::Result<Option<H>>,
+) -> Outcome<H> {
+    let granted = if limit_ms == 0 { at_once() } else { within(Duration::from_millis(limit_ms)) };
+    granted?.ok_or_else(|| Box::new(Failure::Busy))
 }
 
 /// The page of a number that BUFPOOL_PAGE may have put together with a class.
@@ -228,7 +239,7 @@ unsafe fn read(
     guard: *mut bufpool_guard,
 ) -> bufpool_status {
     // SAFETY: what `grant` asks of its pointers this function asks of the caller.
-    unsafe { grant(tenant, file, page, from, guard, |at, page| at.read(page)) }
+    unsafe { grant(tenant, file, page, from, guard, |at, page| Ok(at.read(page)?)) }
 }
 
 /// Latches a page exclusively. The page is read from the file if it is not in memory. `from` is the call
@@ -246,7 +257,7 @@ pub unsafe extern "C" fn bufpool_write(
     guard: *mut bufpool_guard,
 ) -> bufpool_status {
     // SAFETY: what `grant` asks of its pointers this function asks of the caller.
-    unsafe { grant(tenant, file, page, from, guard, |at, page| at.write(page)) }
+    unsafe { grant(tenant, file, page, from, guard, |at, page| Ok(at.write(page)?)) }
 }
 
 /// Latches a page exclusively, filled with zeros and not read from the file. `from` is the call site, and may
@@ -264,7 +275,7 @@ pub unsafe extern "C" fn bufpool_create(
     guard: *mut bufpool_guard,
 ) -> bufpool_status {
     // SAFETY: what `grant` asks of its pointers this function asks of the caller.
-    unsafe { grant(tenant, file, page, from, guard, |at, page| at.create(page)) }
+    unsafe { grant(tenant, file, page, from, guard, |at, page| Ok(at.create(page)?)) }
 }
 
 /// Keeps a page in memory without latching it. The page is read from the file if it is not in memory. `from`
@@ -282,7 +293,96 @@ pub unsafe extern "C" fn bufpool_pin(
     pin: *mut bufpool_guard,
 ) -> bufpool_status {
     // SAFETY: what `grant` asks of its pointers this function asks of the caller.
-    unsafe { grant(tenant, file, page, from, pin, |at, page| at.pin(page)) }
+    unsafe { grant(tenant, file, page, from, pin, |at, page| Ok(at.pin(page)?)) }
+}
+
+/// As bufpool_read, but BUFPOOL_BUSY once it has waited for other threads for `limit_ms` milliseconds; at
+/// once if that is 0. The time of its own read of the page is not limited.
+///
+/// # Safety
+///
+/// See the header and bufpool_guard.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bufpool_read_timeout(
+    tenant: *const bufpool_tenant,
+    file: *const bufpool_file,
+    page: u64,
+    from: *mut bufpool_site,
+    limit_ms: u64,
+    guard: *mut bufpool_guard,
+) -> bufpool_status {
+    // SAFETY: what `grant` asks of its pointers this function asks of the caller.
+    unsafe {
+        grant(tenant, file, page, from, guard, |at, page| {
+            granted_in_time(limit_ms, || at.try_read(page), |limit| at.read_timeout(page, limit))
+        })
+    }
+}
+
+/// As bufpool_write, with the limit of bufpool_read_timeout.
+///
+/// # Safety
+///
+/// See the header and bufpool_guard.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bufpool_write_timeout(
+    tenant: *const bufpool_tenant,
+    file: *const bufpool_file,
+    page: u64,
+    from: *mut bufpool_site,
+    limit_ms: u64,
+    guard: *mut bufpool_guard,
+) -> bufpool_status {
+    // SAFETY: what `grant` asks of its pointers this function asks of the caller.
+    unsafe {
+        grant(tenant, file, page, from, guard, |at, page| {
+            granted_in_time(limit_ms, || at.try_write(page), |limit| at.write_timeout(page, limit))
+        })
+    }
+}
+
+/// As bufpool_create, with the limit of bufpool_read_timeout.
+///
+/// # Safety
+///
+/// See the header and bufpool_guard.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bufpool_create_timeout(
+    tenant: *const bufpool_tenant,
+    file: *const bufpool_file,
+    page: u64,
+    from: *mut bufpool_site,
+    limit_ms: u64,
+    guard: *mut bufpool_guard,
+) -> bufpool_status {
+    // SAFETY: what `grant` asks of its pointers this function asks of the caller.
+    unsafe {
+        grant(tenant, file, page, from, guard, |at, page| {
+            granted_in_time(limit_ms, || at.try_create(page), |limit| at.create_timeout(page, limit))
+        })
+    }
+}
+
+/// As bufpool_pin, with the limit of bufpool_read_timeout.
+///
+/// # Safety
+///
+/// See the header and bufpool_guard.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bufpool_pin_timeout(
+    tenant: *const bufpool_tenant,
+    file: *const bufpool_file,
+    page: u64,
+    from: *mut bufpool_site,
+    limit_ms: u64,
+    pin: *mut bufpool_guard,
+) -> bufpool_status {
+    // SAFETY: what `grant` asks of its pointers this function asks of the caller.
+    unsafe {
+        grant(tenant, file, page, from, pin, |at, page| {
+            granted_in_time(limit_ms, || at.try_pin(page), |limit| at.pin_timeout(page, limit))
+        })
+    }
 }
 
 /// Latches a pinned page, exclusively or for reading. `pin` and `guard` must be two objects.
@@ -297,20 +397,8 @@ pub unsafe extern "C" fn bufpool_latch(
     guard: *mut bufpool_guard,
 ) -> bufpool_status {
     guarded(|| {
-        if ptr::eq(pin, guard) {
-            return Err(Failure::argument("pin and guard are one object, expected two"));
-        }
-        // SAFETY: the header asks the caller for null, or room for a guard.
-        let place = unsafe { out(guard, "guard") }?;
-        // SAFETY: the header asks the caller for null, or a pin of this thread's, which no other thread uses;
-        // and `place` is another object, as checked above.
-        let pin = unsafe { pin.as_mut() }.filter(|pin| pin.kind == PIN);
-        let pin = pin.ok_or_else(|| Failure::argument("pin is not one"))?;
-        // SAFETY: the kind says that a pin is held. It stays until it is released, after the guard.
-        let pin = unsafe { pin.held::<Pin<'static>>() };
-        // SAFETY: the pin stays where it is until it is released, and the guard, which borrows it, is
-        // released before: this function asks both of the caller. Nobody changes the pin meanwhile.
-        let pin: &'static Pin<'static> = unsafe { &*ptr::from_ref(pin) };
+        // SAFETY: what it asks of its pointers this function asks of the caller.
+        let (pin, place) = unsafe { pin_and_out(pin, guard) }?;
         if exclusive {
             pin.write()?.give(place);
         } else {
@@ -318,6 +406,56 @@ pub unsafe extern "C" fn bufpool_latch(
         }
         Ok(())
     })
+}
+
+/// As bufpool_latch, with the limit of bufpool_read_timeout.
+///
+/// # Safety
+///
+/// See the header and bufpool_guard; the pin is released after the guard.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bufpool_latch_timeout(
+    pin: *mut bufpool_guard,
+    exclusive: bool,
+    limit_ms: u64,
+    guard: *mut bufpool_guard,
+) -> bufpool_status {
+    guarded(|| {
+        // SAFETY: what it asks of its pointers this function asks of the caller.
+        let (pin, place) = unsafe { pin_and_out(pin, guard) }?;
+        if exclusive {
+            granted_in_time(limit_ms, || pin.try_write(), |limit| pin.write_timeout(limit))?.give(place);
+        } else {
+            granted_in_time(limit_ms, || pin.try_read(), |limit| pin.read_timeout(limit))?.give(place);
+        }
+        Ok(())
+    })
+}
+
+/// The pin that an object holds, and the place of a guard in another one.
+///
+/// # Safety
+///
+/// Each pointer is null, or `pin` is to a guard that no other thread uses, and `guard` to room for one. A pin
+/// that is held stays where it is until it is released, and a guard that borrows it is released before.
+unsafe fn pin_and_out<'a>(
+    pin: *mut bufpool_guard,
+    guard: *mut bufpool_guard,
+) -> Outcome<(&'static Pin<'static>, &'a mut MaybeUninit<bufpool_guard>)> {
+    if ptr::eq(pin, guard) {
+        return Err(Failure::argument("pin and guard are one object, expected two"));
+    }
+    // SAFETY: null, or room for a guard: this function's own condition.
+    let place = unsafe { out(guard, "guard") }?;
+    // SAFETY: null, or a guard that no other thread uses: this function's own condition. `place` is another
+    // object, as checked above.
+    let pin = unsafe { pin.as_mut() }.filter(|pin| pin.kind == PIN);
+    let pin = pin.ok_or_else(|| Failure::argument("pin is not one"))?;
+    // SAFETY: the kind says that a pin is held. It stays until it is released, after the guard.
+    let pin = unsafe { pin.held::<Pin<'static>>() };
+    // SAFETY: the pin stays where it is until it is released, and the guard, which borrows it, is released
+    // before: this function's own condition. Nobody changes the pin meanwhile.
+    Ok((unsafe { &*ptr::from_ref(pin) }, place))
 }
 
 /// The page's bytes for writing, and makes the page dirty. Null if the guard is not for writing.

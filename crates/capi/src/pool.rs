@@ -1,10 +1,10 @@
 //! Pools.
 
-use std::ffi::c_char;
+use std::ffi::{CString, c_char, c_void};
 
 use bufpool::{Direct, Io, IoBackend, Pool, PoolOptions};
 
-use crate::status::{Failure, Outcome, bufpool_status, give_text, guarded, of, of_and_out, out};
+use crate::status::{Failure, Outcome, bufpool_status, give_text, guarded, null, of, of_and_out, out};
 
 /// A pool of page frames.
 pub struct bufpool_pool {
@@ -189,6 +189,63 @@ pub unsafe extern "C" fn bufpool_pool_stats(
             evictions: stats.evictions,
             frames: stats.frames,
         });
+        Ok(())
+    })
+}
+
+/// An open file of a pool, as bufpool_pool_files lists it.
+#[repr(C)]
+pub struct bufpool_file_stats {
+    /// The path that it was opened by. Valid until the function that is told of the file returns.
+    pub name: *const c_char,
+    /// Its length in pages.
+    pub pages: u64,
+    /// Its handles that are not freed, those that lists of hints have included; 0 if it is open in the pool
+    /// only.
+    pub handles: u64,
+    /// Pages in memory.
+    pub resident_frames: u64,
+    /// Of these, pages that differ from the file.
+    pub dirty_frames: u64,
+    /// It was opened for reading only.
+    pub read_only: bool,
+    /// Pages were written since the last sync.
+    pub unsynced: bool,
+    /// A write has failed; the file takes no more writes until it is reopened.
+    pub poisoned: bool,
+}
+
+/// Calls `each` for each open file of the pool, in the order in which they were opened, with `context`. Looks
+/// at each frame, without a lock. `each` may call functions of this library, and must return.
+///
+/// # Safety
+///
+/// See the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bufpool_pool_files(
+    pool: *const bufpool_pool,
+    each: Option<unsafe extern "C" fn(file: *const bufpool_file_stats, context: *mut c_void)>,
+    context: *mut c_void,
+) -> bufpool_status {
+    guarded(|| {
+        // SAFETY: the header asks the caller for null, or a live handle.
+        let pool = unsafe { of(pool, "pool") }?;
+        let each = each.ok_or_else(|| null("each"))?;
+        for file in pool.pool.files() {
+            let name = CString::new(file.name.replace('\0', " ")).unwrap_or_default();
+            let stats = bufpool_file_stats {
+                name: name.as_ptr(),
+                pages: file.pages,
+                handles: file.handles as u64,
+                resident_frames: file.resident_frames,
+                dirty_frames: file.dirty_frames,
+                read_only: file.read_only,
+                unsynced: file.unsynced,
+                poisoned: file.poisoned,
+            };
+            // SAFETY: a function of the caller's, which takes a file during the call, and its own context.
+            unsafe { each(&raw const stats, context) };
+        }
         Ok(())
     })
 }

@@ -99,6 +99,10 @@ pub enum bufpool_status {
     BUFPOOL_PERMISSION_DENIED = 47,
     /// A writer of the page panicked.
     BUFPOOL_PAGE_POISONED = 48,
+    /// There is a file of that name, and one was to be made.
+    BUFPOOL_ALREADY_EXISTS = 49,
+    /// A call with a limit of its own would have had to wait longer for others. Nothing is wrong.
+    BUFPOOL_BUSY = 50,
 }
 
 use bufpool_status::*;
@@ -107,6 +111,7 @@ use bufpool_status::*;
 pub(crate) enum Failure {
     Argument(String),
     Program(String),
+    Busy,
     Pool(Error),
 }
 
@@ -131,6 +136,7 @@ impl Failure {
         match self {
             Self::Argument(_) => BUFPOOL_INVALID_ARGUMENT,
             Self::Program(_) => BUFPOOL_PROGRAM,
+            Self::Busy => BUFPOOL_BUSY,
             Self::Pool(error) => status_of(error.kind()),
         }
     }
@@ -138,6 +144,7 @@ impl Failure {
     fn text(&self) -> String {
         match self {
             Self::Argument(text) | Self::Program(text) => text.clone(),
+            Self::Busy => "the page was not granted within the limit of the call".into(),
             Self::Pool(error) => error.to_string(),
         }
     }
@@ -183,6 +190,7 @@ fn status_of(kind: ErrorKind) -> bufpool_status {
         ErrorKind::NotFound => BUFPOOL_NOT_FOUND,
         ErrorKind::PermissionDenied => BUFPOOL_PERMISSION_DENIED,
         ErrorKind::PagePoisoned => BUFPOOL_PAGE_POISONED,
+        ErrorKind::AlreadyExists => BUFPOOL_ALREADY_EXISTS,
         _ => BUFPOOL_OTHER,
     }
 }

@@ -9,7 +9,7 @@
 
 use crate::{
     ids::{Access, ContextId, FileId, FrameId, PageId, TenantId},
-    list::Links,
+    list::{Links, List},
 };
 
 /// What a frame holds.
@@ -117,6 +117,8 @@ pub(crate) struct FrameTable {
     /// Per frame: its place in the ledger, or in the list of free frames. A swap permutes these, never the
     /// pools'.
     pub ledger_links: Links,
+    /// Free frames, threaded through the ledger's links, which they have no other use for.
+    free: List,
     /// Per frame: the absent page whose placeholder points there; meaningful while there is a claim.
     claimants: Vec<PageId>,
     /// Where each page came from; outside the slot because hits do not read it.
@@ -130,12 +132,39 @@ impl FrameTable {
         let mut table = Self {
             slots: Vec::new(),
             ledger_links: Links::default(),
+            free: List::default(),
             claimants: Vec::new(),
             origins: Vec::new(),
             pool_links: Links::default(),
         };
         table.add(frames, FrameState::Free);
+        (0..frames).for_each(|frame| table.free.push_tail(&mut table.ledger_links, frame));
         table
+    }
+
+    /// How many frames are free.
+    #[inline]
+    pub fn free_frames(&self) -> u32 {
+        self.free.len()
+    }
+
+    /// Takes the free frame that is to be filled next off the list.
+    #[inline]
+    pub fn pop_free(&mut self) -> Option<u32> {
+        self.free.pop_head(&mut self.ledger_links)
+    }
+
+    /// The frame, which is in limbo, is free, and the next to be filled.
+    pub fn push_free(&mut self, frame: u32) {
+        debug_assert_eq!(self[frame].state, FrameState::Limbo);
+        self[frame].state = FrameState::Free;
+        self.free.push_head(&mut self.ledger_links, frame);
+    }
+
+    pub fn check_free(&self) {
+        self.free.check_invariants(&self.ledger_links);
+        let free = self.slots.iter().filter(|slot| slot.state == FrameState::Free).count();
+        assert_eq!(free, self.free.len() as usize, "free frames");
     }
 
     /// Adds frames in this state, after those there are.

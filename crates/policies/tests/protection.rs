@@ -322,15 +322,18 @@ fn a_lone_smart_tenant_pays_nothing_for_the_ledger() {
     }
 }
 
-/// With every policy that a level can have, the tenant misses exactly where the policy alone does,
-/// whose capacity grows with the number of pages.
+/// With every policy that a level can have, the tenant misses exactly where the policy alone does: in a pool
+/// of its own, and within a cap while other frames are free. The capacity of W-TinyLFU grows with the number
+/// of pages.
 #[test]
 fn a_level_decides_as_its_policy_alone_would() {
     for kind in PolicyKind::ALL {
-        for frames in [5u64, 40] {
-            let mut pool = Pool::new(frames, Allocation::LruSp, false);
+        for (frames, spare) in [(5u64, 0), (40, 0), (40, 100)] {
+            let mut pool = Pool::new(frames + spare, Allocation::LruSp, false);
+            pool.directory.set_cap(TenantId(0), frames as u32).unwrap();
             pool.directory.set_policy(TenantId(0), 0, kind).unwrap();
-            let mut alone = classic::build(kind, 0);
+            let grows = kind == PolicyKind::WTinyLfu;
+            let mut alone = classic::build(kind, if grows { 0 } else { frames as u32 });
             let (mut page_in, mut frame_of) = (Vec::new(), HashMap::new());
             let mut random = SplitMix64::new(frames);
             let mut loops = 0;
@@ -342,7 +345,9 @@ fn a_level_decides_as_its_policy_alone_would() {
                     None => {
                         let frame = if (page_in.len() as u64) < frames {
                             page_in.push(page);
-                            alone.resize(page_in.len() as u32);
+                            if grows {
+                                alone.resize(page_in.len() as u32);
+                            }
                             FrameId(page_in.len() as u32 - 1)
                         } else {
                             let frame = alone.victim(PageId(page), &mut |_| false).unwrap();

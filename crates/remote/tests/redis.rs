@@ -2,7 +2,8 @@
 //! have, whatever happens to the server. Method: a real server, which is killed, stopped, restarted, filled
 //! and emptied while threads read stamped pages; and servers of the tests that answer what nobody expects.
 //!
-//! Where no server is installed the tests on a real one say so, and pass.
+//! Where no server is installed the tests on a real one say so on the standard error, and pass; with
+//! `BUFPOOL_REDIS_REQUIRED=1` in the environment they fail.
 
 #[path = "common/fake_redis.rs"]
 mod fake_redis;

@@ -6,6 +6,7 @@ mod common;
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 use std::{env, io};
 
 use bufpool::IoOperation;
@@ -16,6 +17,8 @@ use redb::{Database, ReadableDatabase, ReadableTableMetadata, TableDefinition};
 
 const TRANSACTIONS: usize = 8;
 const KILLS: u64 = 20;
+/// For the lock of a process that was killed to end; a moment is enough.
+const LOCK_WAIT: Duration = Duration::from_secs(60);
 
 fn open_on(device: &SimDevice) -> Result<Database, redb::Error> {
     let pool = small_pool().deterministic(1).open_on(device).map_err(io::Error::from)?;
@@ -99,10 +102,14 @@ fn acknowledged_commits_survive_kills() {
     for round in 0..KILLS {
         let acknowledged = write_until_killed(&path, 1 + random.below(12));
         let pool = small_pool().open().unwrap();
-        // The lock of a process that was killed ends a moment later.
+        // The lock of a process that was killed ends a moment later. Each try waits a fifth of a second.
+        let until = Instant::now() + LOCK_WAIT;
         let backend = loop {
             match PoolBackend::open(&pool, "x", &path) {
-                Err(error) if error.kind() == bufpool::ErrorKind::FileLocked => {}
+                Err(error) if error.kind() == bufpool::ErrorKind::FileLocked => {
+                    let is_in_time = Instant::now() < until;
+                    assert!(is_in_time, "round {round}: {LOCK_WAIT:?} after the process was killed: {error}");
+                }
                 backend => break backend.unwrap(),
             }
         };

@@ -21,7 +21,7 @@ impl From<io::Error> for LineError {
     }
 }
 
-/// Splits an input at `\n`. The last line may lack it.
+/// Splits an input at `\n` and at `\r\n`. The last line may lack its end.
 pub struct Lines<R> {
     input: R,
     buffer: Vec<u8>,
@@ -50,27 +50,28 @@ impl<R: Read> Lines<R> {
     /// If the input cannot be read, or a line is longer than [`LINE_BYTES_MAX`].
     pub fn next_line(&mut self) -> Result<Option<&[u8]>, LineError> {
         let mut searched = 0;
-        let length = loop {
+        let end = loop {
             if let Some(found) = self.buffer[self.start + searched..self.end].iter().position(|&b| b == b'\n')
             {
-                break searched + found;
+                break self.start + searched + found;
             }
             searched = self.end - self.start;
             if self.at_end {
-                break searched;
+                break self.end;
             }
             self.fill()?;
         };
         if self.at_end && self.start == self.end {
             return Ok(None);
         }
-        if length > LINE_BYTES_MAX {
+        let (line, has_end) = (self.start..end, end < self.end);
+        if line.len() > LINE_BYTES_MAX {
             return Err(LineError::TooLong);
         }
-        let line = self.start..self.start + length;
-        self.start = (line.end + 1).min(self.end);
+        self.start = end + usize::from(has_end);
         self.number += 1;
-        Ok(Some(&self.buffer[line]))
+        let line = &self.buffer[line];
+        Ok(Some(if has_end { line.strip_suffix(b"\r").unwrap_or(line) } else { line }))
     }
 
     /// Reads more of the input into the buffer, behind the bytes that were not returned yet.
@@ -120,7 +121,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn lines_are_those_of_the_standard_library(text in "[a\n]{0,40}", most in 1_usize..9) {
+        fn lines_are_those_of_the_standard_library(text in "[a\r\n]{0,40}", most in 1_usize..9) {
             let mut lines = Lines::new(Dribble { rest: text.as_bytes(), most });
             let mut got = Vec::new();
             while let Some(line) = lines.next_line().unwrap() {

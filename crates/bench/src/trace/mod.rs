@@ -11,7 +11,8 @@
 //! | arc | `start count ignore id`: blocks start..start + count | `.lis`, `.arc` |
 //! | lirs | one block; a line `*` separates phases and is skipped | `.trc`, `.lirs` |
 //!
-//! Each may be compressed: `.gz` (several members allowed) or `.zst`. Anything malformed is a [`TraceError`].
+//! Lines end in LF or CRLF. Each may be compressed: `.gz` (several members allowed) or `.zst`. Anything
+//! malformed is a [`TraceError`].
 
 mod error;
 mod file_ranges;

@@ -398,6 +398,30 @@ mod tests {
         }
     }
 
+    /// As written on other systems. A `\r` elsewhere is part of its line.
+    #[test]
+    fn lines_may_end_in_crlf() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.txt");
+        let text = "# of elsewhere\r\n7\r\n8\t2 \r\n!file 0 9 a b\r\n9";
+        fs::write(dir.path().join("t.files.tsv"), "base\tblocks\tname\tgroup\r\n10\t5\tb\tc\r\n").unwrap();
+        for (text, plain) in
+            [(text.to_owned(), text.replace("\r\n", "\n")), (format!("{text}\r\n"), format!("{text}\n"))]
+        {
+            fs::write(&path, &text).unwrap();
+            let items = read(&path, None).unwrap();
+            fs::write(&path, &plain).unwrap();
+            assert_eq!(items, read(&path, None).unwrap());
+            let Item::Directive(Directive::File { name, .. }) = &items[0] else { panic!("{items:?}") };
+            assert_eq!((name.as_str(), items.len()), ("b", 5));
+        }
+        for wrong in ["1\r2\n", "1\n2\r", "1\r\r\n"] {
+            fs::write(&path, wrong).unwrap();
+            let message = read(&path, None).unwrap_err().to_string();
+            assert!(message.contains(r"\r"), "{message}");
+        }
+    }
+
     #[test]
     fn malformed_text_names_file_and_line() {
         let dir = tempfile::tempdir().unwrap();

@@ -16,10 +16,11 @@ use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::time::Duration;
 
 use bufpool_policies::{FrameId, PageId};
 
-use crate::access::hit::{Granted, TenantAccess};
+use crate::access::hit::{Granted, TenantAccess, or_none};
 use crate::error::{ErrorKind, Result};
 use crate::files::shared::{FileShared, PanicWatch};
 use crate::handle::file::Page;
@@ -32,10 +33,10 @@ use crate::memory::frame::Frame;
 use crate::page::latch::{Exclusive, Latch, Mode, Shared, SharedLatch};
 use crate::page::word::PageWord;
 use crate::state::shared::PoolShared;
-use crate::state::waiting::{Limit, Purpose};
+use crate::state::waiting::{Limit, Purpose, Refused};
 use crate::thread::holds::{HoldsSlot, count_apart};
 use crate::thread::keys::SiteHash;
-use crate::thread::site::{Origin, SiteRef};
+use crate::thread::site::{Origin, PageClass, SiteRef};
 
 /// Shared access to a page; dereferences to its bytes.
 ///
@@ -87,7 +88,7 @@ pub struct Pin<'g> {
     word: &'g PageWord,
     frame: &'g Frame,
     /// Of the page, for accesses through the pin.
-    class: u8,
+    class: PageClass,
     hold: HoldCount<'g>,
 }
 
@@ -163,18 +164,23 @@ impl<'g> TenantAccess<'g> {
         Ok(guard)
     }
 
+    pub(crate) fn pinned(self, page: Page<'g>, origin: Origin, limit: Limit) -> Granted<Pin<'g>> {
+        Ok(self.guard_shared(page, origin, limit)?.pin().in_class(origin.class))
+    }
+
     pub(crate) fn overwrite(self, page: Page<'g>, bytes: &[u8], origin: Origin, limit: Limit) -> Granted<()> {
+        const PURPOSE: Purpose = Purpose::Overwrite;
         let file = &page.file().shared;
-        page.check_optimistic(false, "overwrite page")?;
+        page.check_optimistic(false, PURPOSE.operation())?;
         let page_bytes = self.tenant.pool.page_bytes;
         if bytes.len() != page_bytes {
             let message = format!("{} bytes were given, expected page_bytes = {page_bytes}", bytes.len());
             return Err(file
-                .error(ErrorKind::PageSize, "overwrite page", message)
+                .error(ErrorKind::PageSize, PURPOSE.operation(), message)
                 .at_page(page.number())
                 .into());
         }
-        let latch = self.latch(page, Purpose::Create, origin, limit)?;
+        let latch = self.latch(page, PURPOSE, origin, limit)?;
         // Of a page that was absent this overwrites what its frame held before; nobody else has seen it.
         WriteGuard::new(self.tenant, page, latch).copy_from_slice(bytes);
         Ok(())
@@ -483,11 +489,11 @@ impl<'g> Pin<'g> {
     /// Pins a page that the caller has latched.
     pub(crate) fn new(tenant: &'g Tenant, page: Page<'g>, word: &'g PageWord, frame: &'g Frame) -> Self {
         frame.pin();
-        Self { word, frame, class: 0, hold: HoldCount::new(tenant, page) }
+        Self { word, frame, class: PageClass::NONE, hold: HoldCount::new(tenant, page) }
     }
 
     /// The same, of a page in this class.
-    pub(crate) fn in_class(mut self, class: u8) -> Self {
+    pub(crate) fn in_class(mut self, class: PageClass) -> Self {
         self.class = class;
         self
     }
@@ -504,8 +510,7 @@ impl<'g> Pin<'g> {
     /// [`ErrorKind::LatchTimeout`], [`ErrorKind::SelfDeadlock`], [`ErrorKind::ForkedChild`].
     #[track_caller]
     pub fn read(&self) -> Result<ReadGuard<'_>> {
-        let latch = self.latch(Purpose::Read, SiteRef::caller())?;
-        Ok(ReadGuard::new(self.hold.tenant, self.page(), latch))
+        self.guard_shared(SiteRef::caller(), Limit::Default).map_err(Refused::into_error)
     }
 
     /// Exclusive access to the pinned page; an access, always a hit.
@@ -515,20 +520,74 @@ impl<'g> Pin<'g> {
     /// As [`Pin::read`]; [`ErrorKind::ReadOnly`] and [`ErrorKind::FilePoisoned`] if the file takes no writes.
     #[track_caller]
     pub fn write(&self) -> Result<WriteGuard<'_>> {
+        self.guard_exclusive(SiteRef::caller(), Limit::Default).map_err(Refused::into_error)
+    }
+
+    /// As [`Pin::read`], but `None` instead of waiting for others' latches.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pin::read`], but for [`ErrorKind::LatchTimeout`](crate::ErrorKind::LatchTimeout).
+    #[track_caller]
+    pub fn try_read(&self) -> Result<Option<ReadGuard<'_>>> {
+        or_none(self.guard_shared(SiteRef::caller(), Limit::Now))
+    }
+
+    /// As [`Pin::write`], but `None` instead of waiting for others' latches.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pin::write`], but for [`ErrorKind::LatchTimeout`](crate::ErrorKind::LatchTimeout).
+    #[track_caller]
+    pub fn try_write(&self) -> Result<Option<WriteGuard<'_>>> {
+        or_none(self.guard_exclusive(SiteRef::caller(), Limit::Now))
+    }
+
+    /// As [`Pin::read`], but `None` after waiting for `limit`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pin::try_read`].
+    #[track_caller]
+    pub fn read_timeout(&self, limit: Duration) -> Result<Option<ReadGuard<'_>>> {
+        or_none(self.guard_shared(SiteRef::caller(), Limit::Within(limit)))
+    }
+
+    /// As [`Pin::write`], but `None` after waiting for `limit`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pin::try_write`].
+    #[track_caller]
+    pub fn write_timeout(&self, limit: Duration) -> Result<Option<WriteGuard<'_>>> {
+        or_none(self.guard_exclusive(SiteRef::caller(), Limit::Within(limit)))
+    }
+
+    fn guard_shared(&self, site: SiteRef, limit: Limit) -> Granted<ReadGuard<'_>> {
+        let latch = self.latch(Purpose::Read, site, limit)?;
+        Ok(ReadGuard::new(self.hold.tenant, self.page(), latch))
+    }
+
+    fn guard_exclusive(&self, site: SiteRef, limit: Limit) -> Granted<WriteGuard<'_>> {
         self.page().check_optimistic(false, "write page")?;
-        let latch = self.latch(Purpose::Write, SiteRef::caller())?;
+        let latch = self.latch(Purpose::Write, site, limit)?;
         Ok(WriteGuard::new(self.hold.tenant, self.page(), latch))
     }
 
-    fn latch<M: Mode>(&self, purpose: Purpose, site: SiteRef) -> Result<Latch<&'g PageWord, M>> {
+    fn latch<M: Mode>(
+        &self,
+        purpose: Purpose,
+        site: SiteRef,
+        limit: Limit,
+    ) -> Granted<Latch<&'g PageWord, M>> {
         let (pool, page, tenant) = (self.hold.pool(), self.page(), self.hold.tenant);
         pool.owner.check(purpose.operation()).map_err(|error| page.named_in(error))?;
-        let latch = TenantAccess::of(tenant).latch_pinned(page, self.word, purpose)?;
+        let latch = TenantAccess::of(tenant).latch_pinned(page, self.word, purpose, limit)?;
         TenantAccess::of(tenant).note_hit(
             pool.hot.tag,
             page,
             TenantAccess::of(tenant).marked(latch.frame()),
-            site.in_class(self.class).into(),
+            site.in_class(self.class.0).into(),
             false,
         );
         Ok(latch)

@@ -28,6 +28,15 @@ use crate::thread::site::{CallPlace, Origin, PageClass, SiteRef};
 /// What an access comes to, unless it is refused.
 pub(crate) type Granted<T> = std::result::Result<T, Refused>;
 
+/// Turns a wait that was too long into `None`, for the `try_` and `_timeout` forms.
+pub(crate) fn or_none<G>(granted: Granted<G>) -> Result<Option<G>> {
+    match granted {
+        Ok(guard) => Ok(Some(guard)),
+        Err(Refused::Busy) => Ok(None),
+        Err(Refused::Failed(error)) => Err(error),
+    }
+}
+
 /// A tenant's access to pages.
 #[derive(Clone, Copy)]
 pub(crate) struct TenantAccess<'g> {
@@ -56,7 +65,7 @@ impl<'g> TenantAccess<'g> {
             && let Some(word) = pages.word_or_far(page.number(), &page.file().shared.table)
             && let Ok(latch) = Latch::try_new(word)
         {
-            let creates = purpose == Purpose::Create;
+            let creates = purpose.creates();
             self.note_hit(pages.tag, page, self.marked(latch.frame()), origin, creates);
             return Ok(latch);
         }
@@ -140,7 +149,7 @@ impl<'g> TenantAccess<'g> {
                 }
                 Ok((Acquired::Latched(latch), waited)) => {
                     pool.count_waited(waited);
-                    let creates = purpose == Purpose::Create;
+                    let creates = purpose.creates();
                     self.note_hit_at(pool.hot.tag, page, self.marked(latch.frame()), site, creates);
                     return Ok(latch);
                 }
@@ -154,17 +163,18 @@ impl<'g> TenantAccess<'g> {
         page: Page<'g>,
         word: &'g PageWord,
         purpose: Purpose,
-    ) -> Result<Latch<&'g PageWord, M>> {
+        limit: Limit,
+    ) -> Granted<Latch<&'g PageWord, M>> {
         let operation = purpose.operation();
         if purpose != Purpose::Read {
             page.file().shared.check_writable(operation).map_err(|error| page.named_in(error))?;
         }
         page.file().shared.check_whole(page.number(), operation)?;
         let pool = &*self.tenant.pool;
-        let mut waits = Waits::begin(pool, Limit::Default);
+        let mut waits = Waits::begin(pool, limit);
         match acquire_resident(word, &mut waits.latch) {
             Ok(latch) => Ok(latch.expect("a pinned page stays resident")),
-            Err(refusal) => Err(refused(pool, page, refusal, false, operation).into_error()),
+            Err(refusal) => Err(refused(pool, page, refusal, waits.own_limit, operation)),
         }
     }
 }

@@ -10,11 +10,12 @@ use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bufpool_policies::{FrameId, PageId};
 
 use crate::access::guard::{HoldRecord, ReadGuard, WriteGuard};
-use crate::access::hit::{Granted, TenantAccess};
+use crate::access::hit::{Granted, TenantAccess, or_none};
 use crate::error::Result;
 use crate::files::shared::{FileShared, PanicWatch};
 use crate::files::word::OwnedWord;
@@ -26,9 +27,9 @@ use crate::memory::arena::PAGE_BYTES_MIN;
 use crate::memory::frame::Frame;
 use crate::page::latch::{Exclusive, Latch, Mode, Shared, SharedLatch};
 use crate::page::word::PageWord;
-use crate::state::waiting::{Limit, Purpose};
+use crate::state::waiting::{Limit, Purpose, Refused};
 use crate::thread::holds::HoldsSlot;
-use crate::thread::site::{Origin, SiteRef};
+use crate::thread::site::{Origin, PageClass, SiteRef};
 
 /// Shared access to a page that borrows nothing and may move between threads; dereferences to its bytes.
 ///
@@ -63,7 +64,7 @@ pub struct OwnedPin {
     frame: FrameId,
     number: u64,
     /// Of the page, for accesses through the pin.
-    class: u8,
+    class: PageClass,
     file: Keeper,
 }
 
@@ -147,6 +148,24 @@ impl<'g> TenantAccess<'g> {
         page.check_optimistic(false, "write page")?;
         let latch = self.latch(page, Purpose::Write, origin, limit)?;
         Ok(OwnedWriteGuard::new(page.file().keeper(), page.number(), latch.detached()))
+    }
+
+    pub(crate) fn guard_created_owned(
+        self,
+        page: Page<'g>,
+        origin: Origin,
+        limit: Limit,
+    ) -> Granted<OwnedWriteGuard> {
+        page.check_optimistic(false, "create page")?;
+        let latch = self.latch(page, Purpose::Create, origin, limit)?;
+        let mut guard = OwnedWriteGuard::new(page.file().keeper(), page.number(), latch.detached());
+        // Of a page that was absent this overwrites what its frame held before; nobody else has seen it.
+        guard.fill(0);
+        Ok(guard)
+    }
+
+    pub(crate) fn pinned_owned(self, page: Page<'g>, origin: Origin, limit: Limit) -> Granted<OwnedPin> {
+        Ok(self.guard_shared_owned(page, origin, limit)?.pin().in_class(origin.class))
     }
 }
 
@@ -319,13 +338,13 @@ impl OwnedPin {
     /// Pins page `number` of `file`, which the caller has latched in this frame.
     fn new(file: Keeper, number: u64, word: &'static PageWord, frame: FrameId) -> Self {
         file.pool.frames.get(frame).pin();
-        let pin = Self { word, frame, number, class: 0, file };
+        let pin = Self { word, frame, number, class: PageClass::NONE, file };
         HoldRecord::of(&pin.file.pool).record_hold(pin.page().id(), true);
         pin
     }
 
     /// The same, of a page in this class.
-    pub(crate) fn in_class(mut self, class: u8) -> Self {
+    fn in_class(mut self, class: PageClass) -> Self {
         self.class = class;
         self
     }
@@ -366,8 +385,7 @@ impl OwnedPin {
     /// [`ErrorKind::TenantClosed`](crate::ErrorKind::TenantClosed).
     #[track_caller]
     pub fn read<'g>(&'g self, tenant: &'g Tenant) -> Result<ReadGuard<'g>> {
-        let latch = self.latch(tenant, Purpose::Read, SiteRef::caller())?;
-        Ok(ReadGuard::new(tenant, self.page(), latch))
+        self.guard_shared(tenant, SiteRef::caller(), Limit::Default).map_err(Refused::into_error)
     }
 
     /// Exclusive access of `tenant` to the pinned page; an access, always a hit.
@@ -378,8 +396,66 @@ impl OwnedPin {
     /// [`ErrorKind::TenantClosed`](crate::ErrorKind::TenantClosed).
     #[track_caller]
     pub fn write<'g>(&'g self, tenant: &'g Tenant) -> Result<WriteGuard<'g>> {
+        self.guard_exclusive(tenant, SiteRef::caller(), Limit::Default).map_err(Refused::into_error)
+    }
+
+    /// As [`read`](Self::read), but `None` instead of waiting for others' latches.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read), but for [`ErrorKind::LatchTimeout`](crate::ErrorKind::LatchTimeout).
+    #[track_caller]
+    pub fn try_read<'g>(&'g self, tenant: &'g Tenant) -> Result<Option<ReadGuard<'g>>> {
+        or_none(self.guard_shared(tenant, SiteRef::caller(), Limit::Now))
+    }
+
+    /// As [`write`](Self::write), but `None` instead of waiting for others' latches.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Self::write), but for [`ErrorKind::LatchTimeout`](crate::ErrorKind::LatchTimeout).
+    #[track_caller]
+    pub fn try_write<'g>(&'g self, tenant: &'g Tenant) -> Result<Option<WriteGuard<'g>>> {
+        or_none(self.guard_exclusive(tenant, SiteRef::caller(), Limit::Now))
+    }
+
+    /// As [`read`](Self::read), but `None` after waiting for `limit`.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_read`](Self::try_read).
+    #[track_caller]
+    pub fn read_timeout<'g>(&'g self, tenant: &'g Tenant, limit: Duration) -> Result<Option<ReadGuard<'g>>> {
+        or_none(self.guard_shared(tenant, SiteRef::caller(), Limit::Within(limit)))
+    }
+
+    /// As [`write`](Self::write), but `None` after waiting for `limit`.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_write`](Self::try_write).
+    #[track_caller]
+    pub fn write_timeout<'g>(
+        &'g self,
+        tenant: &'g Tenant,
+        limit: Duration,
+    ) -> Result<Option<WriteGuard<'g>>> {
+        or_none(self.guard_exclusive(tenant, SiteRef::caller(), Limit::Within(limit)))
+    }
+
+    fn guard_shared<'g>(&'g self, tenant: &'g Tenant, site: SiteRef, limit: Limit) -> Granted<ReadGuard<'g>> {
+        let latch = self.latch(tenant, Purpose::Read, site, limit)?;
+        Ok(ReadGuard::new(tenant, self.page(), latch))
+    }
+
+    fn guard_exclusive<'g>(
+        &'g self,
+        tenant: &'g Tenant,
+        site: SiteRef,
+        limit: Limit,
+    ) -> Granted<WriteGuard<'g>> {
         self.page().check_optimistic(false, "write page")?;
-        let latch = self.latch(tenant, Purpose::Write, SiteRef::caller())?;
+        let latch = self.latch(tenant, Purpose::Write, site, limit)?;
         Ok(WriteGuard::new(tenant, self.page(), latch))
     }
 
@@ -388,12 +464,13 @@ impl OwnedPin {
         tenant: &'g Tenant,
         purpose: Purpose,
         site: SiteRef,
-    ) -> Result<Latch<&'g PageWord, M>> {
+        limit: Limit,
+    ) -> Granted<Latch<&'g PageWord, M>> {
         let (page, access, operation) = (self.page(), TenantAccess::of(tenant), purpose.operation());
         let checked = tenant.check_open(operation).and_then(|()| tenant.check_file(&self.file, operation));
         checked.map_err(|error| page.named_in(error))?;
-        let latch = access.latch_pinned(page, self.word, purpose)?;
-        let site = site.in_class(self.class);
+        let latch = access.latch_pinned(page, self.word, purpose, limit)?;
+        let site = site.in_class(self.class.0);
         access.note_hit(tenant.pool.hot.tag, page, access.marked(latch.frame()), site.into(), false);
         Ok(latch)
     }

@@ -2,6 +2,7 @@
 
 use bufpool_policies::PageId;
 
+use crate::api::file_stats;
 use crate::state::shared::PoolShared;
 use crate::sync::Ordering;
 
@@ -11,6 +12,7 @@ pub(crate) fn check(pool: &PoolShared) {
     pool.backend.drain();
     pool.write_back.wait_until_idle();
     pool.free_aside();
+    let listed: u64 = file_stats::take(pool).iter().map(|file| file.dirty_frames).sum();
     let mut policy = pool.policy.lock();
     pool.drain_logs(&mut policy);
     policy.directory.check_invariants();
@@ -36,6 +38,7 @@ pub(crate) fn check(pool: &PoolShared) {
     assert_eq!(free + left_behind, own + borrowed, "the reserve");
     assert!(free <= own || borrowed == 0, "{borrowed} frames are borrowed, and {free} of {own} are free");
     assert_eq!(dirty, pool.counters.dirty_frames.load(Ordering::Relaxed));
+    assert_eq!(dirty, listed, "dirty pages of the open files");
     for file in policy.files.iter() {
         for (number, word) in file.table.words(0, u64::MAX) {
             if let Some(frame) = word.state().resident_frame() {

@@ -2,6 +2,7 @@
 
 pub(crate) mod bytes;
 pub(crate) mod file;
+pub(crate) mod file_stats;
 pub(crate) mod invariants;
 pub(crate) mod options;
 pub(crate) mod pool;

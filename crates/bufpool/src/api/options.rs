@@ -543,6 +543,7 @@ pub(crate) fn check_dirty_limit(percent: u8, operation: &'static str) -> Result<
 pub struct FileOptions {
     pub(crate) read_only: bool,
     pub(crate) create: bool,
+    pub(crate) create_new: bool,
     pub(crate) direct: Option<Direct>,
     pub(crate) tag: u64,
     pub(crate) epoch: Option<u64>,
@@ -568,6 +569,15 @@ impl FileOptions {
     /// Makes an empty file if there is none. Default false.
     pub fn create(mut self, on: bool) -> Self {
         self.create = on;
+        self
+    }
+
+    /// Makes an empty file, and opens none that is there: [`ErrorKind::AlreadyExists`]. Whether there is one
+    /// and the making are one step (O_EXCL), so of several processes or threads that try one succeeds. A
+    /// symbolic link counts as a file, wherever it leads. If the call fails, the file that it has made is
+    /// removed again. With this option [`create`](Self::create) is of no effect. Default false.
+    pub fn create_new(mut self, on: bool) -> Self {
+        self.create_new = on;
         self
     }
 

@@ -13,11 +13,12 @@ use bufpool_policies::{Allocation, DEFAULT_TENANT, Directory, DirectoryOptions};
 use crossbeam::utils::CachePadded;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use crate::api::file_stats::FileStats;
 use crate::api::options::{FILES_MAX, FileOptions, MemorySplit, PoolOptions, check_dirty_limit};
 use crate::api::report::{Report, on_one_line};
 use crate::api::stats::Stats;
 use crate::api::tenant_options::TenantOptions;
-use crate::api::{invariants, stats};
+use crate::api::{file_stats, invariants, stats};
 use crate::engine::log::LogLink;
 use crate::engine::recorder::Event;
 use crate::error::{Error, ErrorKind, Result};
@@ -173,8 +174,10 @@ impl Pool {
     ///
     /// # Errors
     /// [`ErrorKind::FileAlreadyOpen`] if the same inode is open in this pool, with handles or with other
-    /// options; [`ErrorKind::NotFound`], [`ErrorKind::PermissionDenied`]; [`ErrorKind::FileLocked`] if a
-    /// conflicting lock is held, in this process or another, for a fifth of a second;
+    /// options; [`ErrorKind::NotFound`], [`ErrorKind::PermissionDenied`]; [`ErrorKind::AlreadyExists`] with
+    /// [`FileOptions::create_new`], and [`ErrorKind::InvalidOptions`] with that and `read_only`;
+    /// [`ErrorKind::FileLocked`] if a conflicting lock is held, in this process or another, for a fifth of a
+    /// second;
     /// [`ErrorKind::LatchTimeout`] if other files are being opened for longer than `latch_wait_ms`;
     /// [`ErrorKind::FileLength`] if the length is not a multiple of the page size; [`ErrorKind::Alignment`]
     /// if direct I/O on the file needs larger pages; [`ErrorKind::IoUnavailable`] if direct I/O is required
@@ -225,9 +228,21 @@ impl Pool {
     fn open_new(&self, path: &Path, options: &FileOptions, name: String) -> Result<File> {
         const OPERATION: &str = "open file";
         let how = how_to_open(&self.shared, options);
+        if how.create_new && how.read_only {
+            let message = "a new file that is read only would stay empty, expected create_new or read_only";
+            return Err(Error::new(ErrorKind::InvalidOptions, OPERATION, message).in_file(&name));
+        }
         let io = self.shared.opener.open(path, &how);
         let io = io.map_err(|error| error.into_error(OPERATION, &name))?;
-        self.register(io, name, options)
+        let registered = self.register(Arc::clone(&io), name, options);
+        if registered.is_err()
+            && how.create_new
+            && let Some(made) = io.entry()
+        {
+            // The first failure is the one to tell of.
+            let _ = made.remove().and_then(|()| made.sync_folder());
+        }
+        registered
     }
 
     /// Takes over an open file, as [`open_file`](Self::open_file). The descriptor must allow reading, and
@@ -235,7 +250,7 @@ impl Pool {
     /// and its O_NONBLOCK is cleared; others that share it must not change its flags.
     ///
     /// The file has no name that the pool knows: [`File::remove`] is refused, and [`File::reopen`] keeps to
-    /// the descriptor.
+    /// the descriptor. Of the options, `create` and `create_new` are of no effect.
     ///
     /// # Errors
     ///
@@ -261,7 +276,7 @@ impl Pool {
     }
 
     /// Opens a file whose pages live in an engine's own [`Source`]. Errors call it by the source's
-    /// [`note`](Source::note). Of the options, `create` and `direct` are of no effect.
+    /// [`note`](Source::note). Of the options, `create`, `create_new` and `direct` are of no effect.
     ///
     /// It behaves as any other file. [`File::truncate`] sets the source's length, and [`File::extend`]
     /// allocates. [`File::reopen`] drops what the source caches and takes the length that it then has.
@@ -375,14 +390,24 @@ impl Pool {
     }
 
     /// Counts, as text, whose tables and columns [`Report`] explains; costs as much as
-    /// [`stats`](Self::stats).
+    /// [`stats`](Self::stats) and [`files`](Self::files).
     pub fn report(&self) -> Report {
-        let stats = stats::take(&self.shared);
-        if !self.shared.owner.may_call() {
-            return Report { stats, poisoned: Vec::new() };
-        }
-        let files: Vec<_> = self.shared.policy.lock().files.iter().cloned().collect();
-        Report { stats, poisoned: files.iter().flat_map(|file| file.poison_notes()).collect() }
+        Report { stats: stats::take(&self.shared), files: self.files() }
+    }
+
+    /// The open files, in the order in which they were opened: those that nobody has a handle of, too. Costs
+    /// a look at each frame, without a lock, so counts of frames may miss what other threads did meanwhile.
+    /// The policy lock is held for a step per file. Empty in the child of a fork.
+    ///
+    /// ```
+    /// # fn run(pool: &bufpool::Pool) {
+    /// for file in pool.files().iter().filter(|file| file.handles == 0 && file.dirty_frames > 0) {
+    ///     println!("{}: nobody uses it, {} dirty pages", file.name, file.dirty_frames);
+    /// }
+    /// # }
+    /// ```
+    pub fn files(&self) -> Vec<FileStats> {
+        file_stats::take(&self.shared)
     }
 
     /// The I/O backend, its flags, and the reason for each step down; and how each open file is accessed.
@@ -431,7 +456,7 @@ impl Pool {
         invariants::check(&self.shared);
     }
 
-    /// The file at `path`, if it is open in this pool.
+    /// The file at `path`, if it is open in this pool. None if the options want a new one.
     fn open_already(
         &self,
         path: &Path,
@@ -439,6 +464,9 @@ impl Pool {
         name: &str,
         sharing: Sharing,
     ) -> Result<Option<File>> {
+        if options.create_new {
+            return Ok(None);
+        }
         let Some(identity) = self.shared.opener.identify(path) else { return Ok(None) };
         let found = self.find_open(identity, options, sharing, |_| true);
         found.transpose().map_err(|open_as| already_open(name, &open_as))
@@ -720,6 +748,7 @@ fn how_to_open(pool: &PoolShared, options: &FileOptions) -> FileOpen {
     FileOpen {
         read_only: options.read_only,
         create: options.create,
+        create_new: options.create_new,
         direct: options.direct.unwrap_or(pool.direct),
         page_bytes: pool.page_bytes,
         missing_bytes_max: if options.bytes { pool.page_bytes - 1 } else { 0 },

@@ -8,9 +8,12 @@ use std::fmt;
 
 use bufpool_policies::StreamReport;
 
+use crate::api::file_stats::FileStats;
 use crate::api::stats::{ContextStats, ProgramStats, Stats, StreamStats, TenantStats, ratio};
 use crate::tier::TierStats;
 
+/// Lines of files in a report; the rest is summed up.
+const FILES_SHOWN: usize = 20;
 /// Lines of contexts and streams in a report; the rest is summed up.
 const STREAMS_SHOWN: usize = 40;
 
@@ -18,8 +21,9 @@ const STREAMS_SHOWN: usize = 40;
 /// the same; *read misses* are misses without creations, and *hit_ratio* leaves creations out.
 ///
 /// The text has totals of the pool; what failed, if anything did, with each poisoned file and its cause;
-/// totals of the tier, if there is one; and then up to four tables. Of tenants:
-/// what they own and what their managers did, see [`TenantStats`]. Of policy programs: how often each event
+/// totals of the tier, if there is one; and then up to five tables. Of tenants:
+/// what they own and what their managers did, see [`TenantStats`]. Of open files, those with most pages in
+/// memory first: see [`FileStats`]. Of policy programs: how often each event
 /// ran, how long that took and what failed, see [`ProgramStats`]. Of disclosed reads: what became of them,
 /// see [`HintStats`](crate::stats::HintStats). The last one is of [contexts](ContextStats), those that miss
 /// most first.
@@ -47,14 +51,19 @@ const STREAMS_SHOWN: usize = 40;
 #[derive(Clone, Debug)]
 pub struct Report {
     pub(super) stats: Stats,
-    /// Files that take no writes, and pages whose writer panicked, each in a sentence.
-    pub(super) poisoned: Vec<String>,
+    /// The open files, in the order in which they were opened.
+    pub(super) files: Vec<FileStats>,
 }
 
 impl Report {
     /// The numbers behind the text.
     pub fn stats(&self) -> &Stats {
         &self.stats
+    }
+
+    /// The open files, in the order in which they were opened.
+    pub fn files(&self) -> &[FileStats] {
+        &self.files
     }
 }
 
@@ -64,6 +73,7 @@ impl fmt::Display for Report {
         self.fmt_failures(f)?;
         self.stats.tier.as_ref().map_or(Ok(()), |tier| fmt_tier(f, tier))?;
         self.fmt_tenants(f)?;
+        self.fmt_files(f)?;
         self.fmt_programs(f)?;
         self.fmt_hints(f)?;
         self.fmt_streams(f)
@@ -153,7 +163,8 @@ impl Report {
                 "FAILED: reads {read_failures}  writes and syncs {write_failures}  advances of the log {log_failures}"
             )?;
         }
-        self.poisoned.iter().try_for_each(|note| writeln!(f, "POISONED: {}", on_one_line(note)))
+        let mut notes = self.files.iter().flat_map(|file| &file.notes);
+        notes.try_for_each(|note| writeln!(f, "POISONED: {}", on_one_line(note)))
     }
 
     fn fmt_tenants(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -187,6 +198,39 @@ impl Report {
                 tenant.mistakes,
                 tenant.revocations
             )?;
+        }
+        Ok(())
+    }
+
+    fn fmt_files(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.files.is_empty() {
+            return Ok(());
+        }
+        writeln!(
+            f,
+            "\n{:>12} {:>8} {:>6} {:>8} {:>8}  {:<10} file",
+            "pages", "frames", "share", "dirty", "handles", "state"
+        )?;
+        let mut files: Vec<_> = self.files.iter().collect();
+        files.sort_by_key(|file| std::cmp::Reverse(file.resident_frames));
+        let (shown, rest) = files.split_at(files.len().min(FILES_SHOWN));
+        for file in shown {
+            writeln!(
+                f,
+                "{:>12} {:>8} {:>5.1}% {:>8} {:>8}  {:<10} {}",
+                file.pages,
+                file.resident_frames,
+                100.0 * ratio(file.resident_frames, u64::from(self.stats.frames)),
+                file.dirty_frames,
+                file.handles,
+                state(file),
+                on_one_line(&file.name)
+            )?;
+        }
+        if !rest.is_empty() {
+            let frames: u64 = rest.iter().map(|file| file.resident_frames).sum();
+            let dirty: u64 = rest.iter().map(|file| file.dirty_frames).sum();
+            writeln!(f, "and {} more files with {frames} frames, {dirty} of them dirty", rest.len())?;
         }
         Ok(())
     }
@@ -399,6 +443,17 @@ pub(super) fn on_one_line(name: &str) -> String {
         }
     }
     shown
+}
+
+/// What can be done to a file, and what a flush of it would do.
+fn state(file: &FileStats) -> &'static str {
+    match file {
+        FileStats { poisoned: true, .. } => "poisoned",
+        FileStats { read_only: true, .. } => "read-only",
+        FileStats { unsynced: true, .. } => "unsynced",
+        FileStats { dirty_frames: 0, .. } => "durable",
+        _ => "dirty",
+    }
 }
 
 fn manager(tenant: &TenantStats) -> String {

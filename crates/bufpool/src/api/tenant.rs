@@ -15,7 +15,7 @@ use bufpool_policies::{DirectiveError, DirectoryError, PageId, SendError};
 use crate::access::futures::{ReadFuture, WriteFuture};
 use crate::access::guard::{PassingGuard, Pin, ReadGuard, WriteGuard};
 use crate::access::hints::{HintedPage, Hints};
-use crate::access::hit::{Granted, TenantAccess};
+use crate::access::hit::{TenantAccess, or_none};
 use crate::access::optimistic::{OptimisticWriteGuard, PageView};
 use crate::access::owned::{OwnedPin, OwnedReadGuard, OwnedWriteGuard};
 use crate::api::bytes;
@@ -305,10 +305,26 @@ macro_rules! access_functions {
         /// As [`read`](Self::read).
         #[track_caller]
         pub fn pin<'g>($($receiver)*, page: impl AnyPage<'g>) -> Result<Pin<'g>> $($bound)* {
-            let class = page.number_of_class();
             let (page, origin) = accessed(page, $site);
-            let guard = TenantAccess::of($tenant).guard_shared(page, origin, Limit::Default);
-            Ok(guard.map_err(Refused::into_error)?.pin().in_class(class))
+            TenantAccess::of($tenant).pinned(page, origin, Limit::Default).map_err(Refused::into_error)
+        }
+
+        /// As [`pin`](Self::pin), but `None` where [`try_read`](Self::try_read) returns it.
+        #[track_caller]
+        pub fn try_pin<'g>($($receiver)*, page: impl AnyPage<'g>) -> Result<Option<Pin<'g>>> $($bound)* {
+            let (page, origin) = accessed(page, $site);
+            or_none(TenantAccess::of($tenant).pinned(page, origin, Limit::Now))
+        }
+
+        /// As [`pin`](Self::pin), but `None` after waiting for `limit`.
+        #[track_caller]
+        pub fn pin_timeout<'g>(
+            $($receiver)*,
+            page: impl AnyPage<'g>,
+            limit: Duration,
+        ) -> Result<Option<Pin<'g>>> $($bound)* {
+            let (page, origin) = accessed(page, $site);
+            or_none(TenantAccess::of($tenant).pinned(page, origin, Limit::Within(limit)))
         }
 
         /// Copies the file's bytes from `offset` on to `into`, and returns how many there were: fewer than
@@ -379,6 +395,18 @@ macro_rules! access_functions {
             TenantAccess::of($tenant).guard_exclusive_owned(page, origin, Limit::Default).map_err(Refused::into_error)
         }
 
+        /// As [`create`](Self::create), with a guard that borrows nothing, may move between threads, and is
+        /// not counted as held by any thread: see [`OwnedReadGuard`].
+        ///
+        /// # Errors
+        ///
+        /// As [`write`](Self::write).
+        #[track_caller]
+        pub fn create_owned<'g>($($receiver)*, page: impl AnyPage<'g>) -> Result<OwnedWriteGuard> $($bound)* {
+            let (page, origin) = accessed(page, $site);
+            TenantAccess::of($tenant).guard_created_owned(page, origin, Limit::Default).map_err(Refused::into_error)
+        }
+
         /// As [`pin`](Self::pin), with a pin that borrows nothing, may move between threads, and is not
         /// counted as held by any thread. [`OwnedPin::as_ptr`] says where the page lies.
         ///
@@ -387,10 +415,80 @@ macro_rules! access_functions {
         /// As [`read`](Self::read).
         #[track_caller]
         pub fn pin_owned<'g>($($receiver)*, page: impl AnyPage<'g>) -> Result<OwnedPin> $($bound)* {
-            let class = page.number_of_class();
             let (page, origin) = accessed(page, $site);
-            let guard = TenantAccess::of($tenant).guard_shared_owned(page, origin, Limit::Default);
-            Ok(guard.map_err(Refused::into_error)?.pin().in_class(class))
+            TenantAccess::of($tenant).pinned_owned(page, origin, Limit::Default).map_err(Refused::into_error)
+        }
+
+        /// As [`read_owned`](Self::read_owned), but `None` where [`try_read`](Self::try_read) returns it.
+        #[track_caller]
+        pub fn try_read_owned<'g>($($receiver)*, page: impl AnyPage<'g>) -> Result<Option<OwnedReadGuard>> $($bound)* {
+            let (page, origin) = accessed(page, $site);
+            or_none(TenantAccess::of($tenant).guard_shared_owned(page, origin, Limit::Now))
+        }
+
+        /// As [`read_owned`](Self::read_owned), but `None` after waiting for `limit`.
+        #[track_caller]
+        pub fn read_owned_timeout<'g>(
+            $($receiver)*,
+            page: impl AnyPage<'g>,
+            limit: Duration,
+        ) -> Result<Option<OwnedReadGuard>> $($bound)* {
+            let (page, origin) = accessed(page, $site);
+            or_none(TenantAccess::of($tenant).guard_shared_owned(page, origin, Limit::Within(limit)))
+        }
+
+        /// As [`write_owned`](Self::write_owned), but `None` where [`try_read`](Self::try_read) returns it.
+        #[track_caller]
+        pub fn try_write_owned<'g>($($receiver)*, page: impl AnyPage<'g>) -> Result<Option<OwnedWriteGuard>> $($bound)* {
+            let (page, origin) = accessed(page, $site);
+            or_none(TenantAccess::of($tenant).guard_exclusive_owned(page, origin, Limit::Now))
+        }
+
+        /// As [`write_owned`](Self::write_owned), but `None` after waiting for `limit`.
+        #[track_caller]
+        pub fn write_owned_timeout<'g>(
+            $($receiver)*,
+            page: impl AnyPage<'g>,
+            limit: Duration,
+        ) -> Result<Option<OwnedWriteGuard>> $($bound)* {
+            let (page, origin) = accessed(page, $site);
+            or_none(TenantAccess::of($tenant).guard_exclusive_owned(page, origin, Limit::Within(limit)))
+        }
+
+        /// As [`create_owned`](Self::create_owned), but `None` where [`try_read`](Self::try_read) returns it.
+        #[track_caller]
+        pub fn try_create_owned<'g>($($receiver)*, page: impl AnyPage<'g>) -> Result<Option<OwnedWriteGuard>> $($bound)* {
+            let (page, origin) = accessed(page, $site);
+            or_none(TenantAccess::of($tenant).guard_created_owned(page, origin, Limit::Now))
+        }
+
+        /// As [`create_owned`](Self::create_owned), but `None` after waiting for `limit`.
+        #[track_caller]
+        pub fn create_owned_timeout<'g>(
+            $($receiver)*,
+            page: impl AnyPage<'g>,
+            limit: Duration,
+        ) -> Result<Option<OwnedWriteGuard>> $($bound)* {
+            let (page, origin) = accessed(page, $site);
+            or_none(TenantAccess::of($tenant).guard_created_owned(page, origin, Limit::Within(limit)))
+        }
+
+        /// As [`pin_owned`](Self::pin_owned), but `None` where [`try_read`](Self::try_read) returns it.
+        #[track_caller]
+        pub fn try_pin_owned<'g>($($receiver)*, page: impl AnyPage<'g>) -> Result<Option<OwnedPin>> $($bound)* {
+            let (page, origin) = accessed(page, $site);
+            or_none(TenantAccess::of($tenant).pinned_owned(page, origin, Limit::Now))
+        }
+
+        /// As [`pin_owned`](Self::pin_owned), but `None` after waiting for `limit`.
+        #[track_caller]
+        pub fn pin_owned_timeout<'g>(
+            $($receiver)*,
+            page: impl AnyPage<'g>,
+            limit: Duration,
+        ) -> Result<Option<OwnedPin>> $($bound)* {
+            let (page, origin) = accessed(page, $site);
+            or_none(TenantAccess::of($tenant).pinned_owned(page, origin, Limit::Within(limit)))
         }
     };
 }
@@ -408,15 +506,6 @@ where
     I::IntoIter: Send + 'static,
 {
     Box::new(pages.into_iter())
-}
-
-/// Turns a wait that was too long into `None`, for the `try_` and `_timeout` forms.
-fn or_none<G>(granted: Granted<G>) -> Result<Option<G>> {
-    match granted {
-        Ok(guard) => Ok(Some(guard)),
-        Err(Refused::Busy) => Ok(None),
-        Err(Refused::Failed(error)) => Err(error),
-    }
 }
 
 impl Tenant {

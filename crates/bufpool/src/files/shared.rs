@@ -272,6 +272,11 @@ impl FileShared {
         }
     }
 
+    /// A flush would sync it.
+    pub fn is_unsynced(&self) -> bool {
+        self.unsynced.load(Ordering::Acquire)
+    }
+
     pub fn set_unsynced(&self) {
         self.unsynced.store(true, Ordering::Release);
     }

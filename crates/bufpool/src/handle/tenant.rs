@@ -21,9 +21,9 @@ use crate::thread::stack::StackContexts;
 /// wrapper repeats the attribute if its own callers are to be the call sites. Each granted guard is one
 /// access.
 ///
-/// A `try_` form returns `None` instead of waiting for a latch, for another thread's load or for a frame. A
-/// `_timeout` form waits for them at most the time given, instead of `latch_wait_ms` and `frame_wait_ms`. A
-/// miss waits for the device in all forms.
+/// A `try_` form returns `None` instead of waiting for a latch, for another thread's load or for a frame;
+/// also if it is the calling thread that holds the latch. A `_timeout` form waits for them at most the time
+/// given, instead of `latch_wait_ms` and `frame_wait_ms`. A miss waits for the device in all forms.
 ///
 /// # Errors
 ///

@@ -187,6 +187,7 @@ suite!(
     allocates_and_truncates,
     syncs,
     locks_files,
+    makes_files_that_must_be_new,
     keeps_files_apart_that_come_and_go,
     reports_bad_transfers,
 );
@@ -751,6 +752,25 @@ fn locks_files(bench: &Bench) {
     let gone = bench.open("a", &READ_ONLY).unwrap_err();
     let OpenError::Os { error, .. } = gone else { panic!("{gone}") };
     assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+}
+
+fn makes_files_that_must_be_new(bench: &Bench) {
+    let new = FileOpen { create_new: true, ..FileOpen::EXISTING };
+    let made = bench.open("a", &new).unwrap();
+    assert_eq!(made.len_bytes().unwrap(), 0);
+    assert!(matches!(bench.open("a", &new), Err(OpenError::Exists)), "it is open");
+    drop(made);
+    assert!(matches!(bench.open("a", &new), Err(OpenError::Exists)), "it is there");
+    bench.file("b", 1);
+    assert!(matches!(bench.open("b", &new), Err(OpenError::Exists)));
+    let removed = bench.open("a", &READ_WRITE).unwrap();
+    removed.entry().unwrap().remove().unwrap();
+    drop(bench.open("a", &new).unwrap());
+    let makers = std::thread::scope(|scope| {
+        let makers = [(); 4].map(|()| scope.spawn(|| bench.open("c", &new).is_ok()));
+        makers.map(|maker| usize::from(maker.join().unwrap())).iter().sum::<usize>()
+    });
+    assert_eq!(makers, 1, "one of them has made it");
 }
 
 /// Many more files than stay open, so that places of registered files are used again.

@@ -31,6 +31,8 @@ pub(crate) struct FileOpen {
     pub(crate) read_only: bool,
     /// Make the file if it is not there.
     pub(crate) create: bool,
+    /// Make the file, and open none that is there.
+    pub(crate) create_new: bool,
     /// Whether to bypass the page cache.
     pub(crate) direct: Direct,
     /// The pool's page size; transfers are multiples of it.
@@ -46,6 +48,7 @@ impl FileOpen {
     pub(crate) const EXISTING: Self = Self {
         read_only: false,
         create: false,
+        create_new: false,
         direct: Direct::Prefer,
         page_bytes: 4096,
         missing_bytes_max: 0,
@@ -64,6 +67,8 @@ impl FileOpen {
 pub(crate) enum OpenError {
     /// A system call failed.
     Os { doing: &'static str, error: io::Error },
+    /// The file was to be made, and its name is taken.
+    Exists,
     /// Somebody else holds a conflicting lock or a lease on it.
     Locked,
     /// Direct I/O was required, and is impossible on the file.
@@ -86,6 +91,7 @@ impl OpenError {
     pub(crate) fn into_error(self, operation: &'static str, name: &str) -> Error {
         let kind = match &self {
             Self::Os { error, .. } => ErrorKind::of_io(error.kind()),
+            Self::Exists => ErrorKind::AlreadyExists,
             Self::Locked => ErrorKind::FileLocked,
             Self::DirectImpossible { .. } => ErrorKind::IoUnavailable,
             Self::NotAFile { .. } => ErrorKind::Unsupported,
@@ -109,6 +115,7 @@ impl std::fmt::Display for OpenError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Os { doing, error } => write!(f, "{doing} failed: {error}"),
+            Self::Exists => f.write_str("there is a file of this name, expected none (create_new)"),
             Self::Locked => f.write_str("the file is in use: its lock or a lease is held elsewhere"),
             Self::DirectImpossible { why } => write!(f, "direct I/O is required but impossible: {why}"),
             Self::NotAFile { found } => write!(f, "it is {found}, expected a regular file or a block device"),

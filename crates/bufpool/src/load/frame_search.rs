@@ -88,7 +88,7 @@ impl<'a> FrameSearch<'a> {
     /// meanwhile.
     pub fn ask(&mut self, how: Emptying) -> Result<Option<Found>> {
         let pool = &*self.tenant.pool;
-        let creates = self.purpose == Purpose::Create;
+        let creates = self.purpose.creates();
         let id = self.tenant.tenant_id();
         loop {
             pool.free_aside();
@@ -158,7 +158,7 @@ impl<'a> FrameSearch<'a> {
     fn enters(&self, admitted: &Admitted, policy: &PolicyState) -> bool {
         let pool = &*self.tenant.pool;
         match self.purpose {
-            Purpose::Create => admitted.is_settled(&pool.frames),
+            Purpose::Create | Purpose::Overwrite => admitted.is_settled(&pool.frames),
             _ => {
                 self.seeker == Seeker::Thread
                     && !pool.is_immediate

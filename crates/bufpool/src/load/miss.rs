@@ -67,7 +67,7 @@ impl<'p> Miss<'p> {
                 return Err(refused);
             }
         };
-        if purpose == Purpose::Create {
+        if purpose.creates() {
             self.pool.counters.creations.fetch_add(1, Ordering::Relaxed);
             Prefetch::of(self.pool).carry_out_plans_now();
         } else {

@@ -482,11 +482,12 @@ fn wait_for_change(
     want: Want,
     patience: &mut Patience,
 ) -> Result<(), Refusal> {
-    if held::has(word) {
-        return Err(Refusal::Own);
-    }
+    // Before the look at the thread's own latches: who does not wait does not wait for itself.
     if matches!(patience, Patience::None) {
         return Err(Refusal::TimedOut);
+    }
+    if held::has(word) {
+        return Err(Refusal::Own);
     }
     for _ in 0..SPINS {
         if word.state() != state {

@@ -77,16 +77,25 @@ impl Refused {
 pub(crate) enum Purpose {
     Read,
     Write,
-    /// Contents do not matter: they are overwritten at once.
+    /// Contents do not matter: they are made zeros at once.
     Create,
+    /// Contents do not matter: others take their place at once.
+    Overwrite,
 }
 
 impl Purpose {
-    pub fn operation(self) -> &'static str {
+    pub const fn operation(self) -> &'static str {
         match self {
             Self::Read => "read page",
             Self::Write => "write page",
             Self::Create => "create page",
+            Self::Overwrite => "overwrite page",
         }
+    }
+
+    /// Contents do not matter, so an absent page is not read.
+    #[inline]
+    pub fn creates(self) -> bool {
+        matches!(self, Self::Create | Self::Overwrite)
     }
 }

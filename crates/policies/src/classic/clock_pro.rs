@@ -312,8 +312,12 @@ impl OneLevel for ClockPro {
         "clock-pro"
     }
 
+    /// Without pages, it begins as a new instance of this capacity.
     fn resize(&mut self, capacity: u32) {
         self.capacity = capacity;
+        if self.ring.is_empty() {
+            self.cold_target = percent_of(self.parameters.cold_percent_start, capacity);
+        }
         self.cool_surplus();
         self.trim_ghosts();
     }

@@ -19,8 +19,7 @@ impl Directory {
         }
         let all = self.ledger.frames.len();
         let in_state = |state| (0..all).filter(|frame| self.ledger.frames[*frame].state == state).count();
-        self.free.check_invariants(&self.ledger.frames.ledger_links);
-        assert_eq!(in_state(FrameState::Free), self.free.len() as usize, "free frames");
+        self.ledger.frames.check_free();
         assert_eq!(listed + in_state(FrameState::Free) + in_state(FrameState::Limbo), all as usize, "frames");
         assert!(listed + in_state(FrameState::Free) <= self.frames() as usize, "more pages than fit");
         self.level_one.check_invariants(&self.ledger);

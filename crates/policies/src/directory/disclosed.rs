@@ -261,7 +261,7 @@ impl Directory {
         if self.is_revoked(tenant) {
             return;
         }
-        let free = self.free.len();
+        let free = self.free_frames();
         let account = self.ledger.account_of(tenant);
         let own = account.ledger.len();
         let is_at_cap = account.is_at_cap();

@@ -71,7 +71,7 @@ impl Directory {
     /// counted.
     pub fn failed(&mut self, frame: FrameId, tenant: TenantId) {
         self.withdraw(frame.0, tenant);
-        self.vacate(frame.0);
+        self.ledger.frames.push_free(frame.0);
     }
 
     /// As [`failed`](Self::failed), but `frame` cannot be used yet: it is the driver's, like a spare one,
@@ -103,7 +103,7 @@ impl Directory {
     pub fn discard(&mut self, frame: FrameId) {
         debug_assert!(self.ledger.frames.is_present(frame));
         self.remove(frame.0, false);
-        self.vacate(frame.0);
+        self.ledger.frames.push_free(frame.0);
     }
 
     /// The identity of the absent pages among `pages` ends. Costs a step a frame.
@@ -307,12 +307,6 @@ impl Directory {
         if is_closed {
             self.vacate_tenant(owner);
         }
-    }
-
-    pub(super) fn vacate(&mut self, frame: u32) {
-        debug_assert_eq!(self.ledger.frames[frame].state, FrameState::Limbo);
-        self.ledger.frames[frame].state = FrameState::Free;
-        self.free.push_head(&mut self.ledger.frames.ledger_links, frame);
     }
 
     /// Whether the manager of the account knows of the block in `frame`.

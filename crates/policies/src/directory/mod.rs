@@ -49,7 +49,6 @@ use crate::{
     frame_table::FrameState,
     hints::{HintCounts, HintListId},
     ids::{AccountId, TenantId},
-    list::List,
     tenant::TenantStats,
 };
 
@@ -89,8 +88,6 @@ pub struct Directory {
     capacity: u32,
     /// The account that tenants have in common, from the first one that joins on.
     commons: Option<AccountId>,
-    /// Free frames, threaded through the ledger's links, which they have no other use for.
-    free: List,
     /// Pages that tenants share are protected.
     shared_pages: bool,
     /// Per frame, when a tenant of another account last referenced it; empty unless shared pages are
@@ -132,7 +129,6 @@ impl Directory {
             level_one: LevelOne::new(allocation, frames, revocation),
             capacity: frames,
             commons: None,
-            free: List::default(),
             shared_pages,
             foreign: Vec::new(),
             hinted: 0,
@@ -144,9 +140,6 @@ impl Directory {
             departed: TenantStats::default(),
             departures: None,
         };
-        for frame in 0..frames {
-            directory.free.push_tail(&mut directory.ledger.frames.ledger_links, frame);
-        }
         directory.add_tenant(0, frames);
         Ok(directory)
     }

@@ -47,7 +47,7 @@ impl Directory {
 
     /// Frames that hold no page.
     pub fn free_frames(&self) -> u32 {
-        self.free.len()
+        self.ledger.frames.free_frames()
     }
 
     /// What the next page of `tenant` would be loaded into, as far as no manager is asked and no claim fails.
@@ -56,7 +56,7 @@ impl Directory {
     /// second chances that come first.
     pub fn next_frame(&mut self, tenant: TenantId) -> NextFrame {
         let account = self.ledger.account(tenant);
-        if !self.free.is_empty() && !self.ledger.accounts[account.index()].is_at_cap() {
+        if self.free_frames() > 0 && !self.ledger.accounts[account.index()].is_at_cap() {
             return NextFrame::Free;
         }
         let eligible = self.ledger.begin(account);
@@ -109,7 +109,8 @@ impl Directory {
             }
             NextFrame::None => return false,
         };
-        let reserve_price = growth.filter(|(_, frames)| self.free.len() <= *frames).map(|(price, _)| price);
+        let reserve_price =
+            growth.filter(|(_, frames)| self.free_frames() <= *frames).map(|(price, _)| price);
         is_worth_fetching(gain, depth, &Supply { cost, needed, reserve_price })
     }
 }

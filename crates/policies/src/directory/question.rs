@@ -158,7 +158,7 @@ impl Directory {
                 heir = owner;
             }
         } else if !self.ledger.accounts[account.index()].is_at_cap()
-            && let Some(frame) = self.free.pop_head(&mut self.ledger.frames.ledger_links)
+            && let Some(frame) = self.ledger.frames.pop_free()
         {
             self.enter_for(frame, access, heir, arrival);
             return Admission::Free { frame: FrameId(frame), decision };
@@ -176,7 +176,7 @@ impl Directory {
     /// Touches what the question about `missing` will look up by page, side by side: what lies scattered over
     /// memory is most of what a question takes in a large pool.
     fn touch_question(&self, missing: PageId) {
-        let Some([first, _]) = self.ledger.next_two().filter(|_| self.free.is_empty()) else { return };
+        let Some([first, _]) = self.ledger.next_two().filter(|_| self.free_frames() == 0) else { return };
         let frames = &self.ledger.frames;
         let mut touched = self.level_one.touch(missing);
         if frames[first].has_claim() {
@@ -261,7 +261,7 @@ impl Directory {
         // A miss replaces a page of its own account by another one. Here none comes in, so the account's own
         // floor counts too.
         let is_at_floor = account.floor_frames > 0 && !account.is_above_floor();
-        if !self.free.is_empty() || is_at_floor || account.cap_frames < self.capacity {
+        if self.free_frames() > 0 || is_at_floor || account.cap_frames < self.capacity {
             return None;
         }
         self.evict_for(id, claims)
@@ -295,7 +295,7 @@ impl Directory {
 
     /// Frees the frame of an [`Eviction`] that has been carried out.
     pub fn release(&mut self, frame: FrameId) {
-        self.vacate(frame.0);
+        self.ledger.frames.push_free(frame.0);
     }
 
     /// The candidate that a placeholder of the missing page names. If it is busy, it is being used: it counts

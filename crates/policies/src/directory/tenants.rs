@@ -144,6 +144,9 @@ impl Directory {
             let id = self.leave_commons(tenant);
             let account = &mut self.ledger.accounts[id.index()];
             (account.cap_frames, account.is_granted) = (cap_frames, false);
+            if let Control::Pools(pools) = &mut account.control {
+                pools.set_cap(cap_frames);
+            }
             self.level_one.share_changed(&mut self.ledger, id);
         }
         Ok(())
@@ -463,7 +466,8 @@ impl Directory {
         checked?;
         if !has_pools {
             self.ledger.frames.add_pool_links();
-            self.adopt(tenant, Control::Pools(Box::new(PriorityPools::new())));
+            let cap_frames = self.ledger.account_of(tenant).cap_frames;
+            self.adopt(tenant, Control::Pools(Box::new(PriorityPools::new(cap_frames))));
         }
         // From here on a directive can be refused only for one range too many. A first directive is not, so a
         // refused one never changes who manages.

@@ -66,7 +66,7 @@ impl Directory {
 
     /// What the next miss is likely to change, if it is one of `tenant`.
     pub fn next_miss(&self, tenant: TenantId) -> Option<NextMiss> {
-        let [victim, next] = self.ledger.next_two().filter(|_| self.free.is_empty())?;
+        let [victim, next] = self.ledger.next_two().filter(|_| self.free_frames() == 0)?;
         Some(NextMiss {
             victim: FrameId(victim),
             page: self.ledger.frames[victim].page,
@@ -113,6 +113,6 @@ impl Directory {
     /// and no placeholder, cap or manager says otherwise: for drivers that have to fetch what they know of
     /// them.
     pub fn upcoming(&self) -> impl Iterator<Item = FrameId> {
-        self.ledger.upcoming().take_while(|_| self.free.is_empty()).map(FrameId)
+        self.ledger.upcoming().take_while(|_| self.free_frames() == 0).map(FrameId)
     }
 }

@@ -9,6 +9,11 @@
 //! in order of recency, except that a directive puts the blocks that it moves at the end that is replaced
 //! later. `set_policy` changes which end is taken, never the order.
 //!
+//! A policy other than LRU and MRU is told a capacity: the frames that its level could have if all free ones
+//! became its own, within the tenant's cap. So a tenant by itself misses exactly where its policy alone
+//! would, from the first block on. W-TinyLFU's counters take memory for its whole capacity, which a level may
+//! never fill; therefore its capacity is the number of the level's blocks.
+//!
 //! Cost: O(1) a hit; a victim takes one step for each busy block it passes, at most all of the tenant's. A
 //! directive over a range costs O(min(range, resident blocks) * log).
 
@@ -29,7 +34,7 @@ struct Level {
     policy: PolicyKind,
     /// The state of a policy other than LRU and MRU, which need no more than the list.
     order: Option<Box<dyn OneLevel>>,
-    /// The capacity last told to `order`.
+    /// The capacity last told to `order`; see the file's head.
     capacity_told: u32,
 }
 
@@ -38,14 +43,25 @@ pub(crate) struct PriorityPools {
     levels: Vec<Level>,
     /// Bit `n` is set while level `n` (priority `n - 32`) has blocks.
     occupied: u64,
+    /// Blocks in all levels.
+    held: u32,
+    /// Most frames that the tenant may have.
+    cap: u32,
     ranges: PriorityRanges,
 }
 
 impl PriorityPools {
-    pub fn new() -> Self {
+    /// Of a tenant with this cap.
+    pub fn new(cap: u32) -> Self {
         let level =
             || Level { list: List::default(), policy: PolicyKind::Lru, order: None, capacity_told: 0 };
-        Self { levels: (0..64).map(|_| level()).collect(), occupied: 0, ranges: PriorityRanges::default() }
+        let levels = (0..64).map(|_| level()).collect();
+        Self { levels, occupied: 0, held: 0, cap, ranges: PriorityRanges::default() }
+    }
+
+    /// The tenant has another cap.
+    pub fn set_cap(&mut self, cap: u32) {
+        self.cap = cap;
     }
 
     pub fn new_block(&mut self, frames: &mut FrameTable, frame: u32) {
@@ -63,6 +79,7 @@ impl PriorityPools {
         for level in &mut self.levels {
             while level.list.pop_head(&mut frames.pool_links).is_some() {}
         }
+        (self.occupied, self.held) = (0, 0);
     }
 
     /// Cost: two list neighbours; a block marked temporary returns to its base level.
@@ -86,10 +103,11 @@ impl PriorityPools {
         missing: Option<&Access>,
         busy: &mut dyn FnMut(FrameId) -> bool,
     ) -> u32 {
+        let room = self.room(frames);
         let mut occupied = self.occupied;
         while occupied != 0 {
             let level = &mut self.levels[occupied.trailing_zeros() as usize];
-            if let Some(victim) = level.victim(frames, missing, busy) {
+            if let Some(victim) = level.victim(frames, room, missing, busy) {
                 return victim;
             }
             occupied &= occupied - 1;
@@ -108,16 +126,18 @@ impl PriorityPools {
         policy: PolicyKind,
     ) -> Result<(), DirectiveError> {
         let priority = checked(priority)?;
+        let room = self.room(frames);
         let level = &mut self.levels[index(priority)];
         if level.policy == policy {
             return Ok(());
         }
         level.policy = policy;
-        level.capacity_told = level.list.len();
         level.order = match policy {
             PolicyKind::Lru | PolicyKind::Mru => None,
             other => Some(classic::build_for_level(other, level.list.len())),
         };
+        level.capacity_told = level.list.len();
+        level.tell_capacity(room, true);
         if let Some(order) = &mut level.order {
             level
                 .list
@@ -202,22 +222,30 @@ impl PriorityPools {
             }
             count += level.list.len() as usize;
         }
-        assert_eq!(count, resident, "blocks in pools");
+        assert_eq!((count, self.held as usize), (resident, resident), "blocks in pools");
         self.ranges.check_invariants();
     }
 
     fn append(&mut self, frames: &mut FrameTable, frame: u32, level: i8) {
         frames[frame].level = level;
         self.occupied |= 1 << index(level);
+        self.held += 1;
+        let room = self.room(frames);
         let level = &mut self.levels[index(level)];
         level.list.push_tail(&mut frames.pool_links, frame);
-        level.inserted(frames, frame);
+        level.inserted(frames, frame, room);
+    }
+
+    /// Frames that the tenant could have besides its own.
+    fn room(&self, frames: &FrameTable) -> u32 {
+        frames.free_frames().min(self.cap.saturating_sub(self.held))
     }
 
     fn unlink(&mut self, frames: &mut FrameTable, frame: u32, departure: Departure) {
         let number = index(frames[frame].level);
         let level = &mut self.levels[number];
         level.list.remove(&mut frames.pool_links, frame);
+        self.held -= 1;
         if let Some(order) = &mut level.order {
             order.remove(FrameId(frame), frames[frame].page, departure);
         }
@@ -258,6 +286,7 @@ impl PriorityPools {
         for frame in group.iter().rev() {
             frames[*frame].level = level;
             self.occupied |= 1 << index(level);
+            self.held += 1;
             self.levels[index(level)].list.push_head(&mut frames.pool_links, *frame);
         }
     }
@@ -274,14 +303,12 @@ impl Level {
     fn victim(
         &mut self,
         frames: &FrameTable,
+        room: u32,
         missing: Option<&Access>,
         busy: &mut dyn FnMut(FrameId) -> bool,
     ) -> Option<u32> {
+        self.tell_capacity(room, true);
         if let Some(order) = &mut self.order {
-            if self.capacity_told != self.list.len() {
-                self.capacity_told = self.list.len();
-                order.resize(self.list.len());
-            }
             let missing = missing.map_or(PageId(u64::MAX), |access| access.page);
             return order.victim(missing, busy).map(|frame| frame.0);
         }
@@ -298,13 +325,22 @@ impl Level {
 
     /// Tells the policy of a block that entered the list. Its capacity is raised here and lowered only at a
     /// question, so it stays the same while the level takes in one block for each that it gives up.
-    fn inserted(&mut self, frames: &FrameTable, frame: u32) {
+    fn inserted(&mut self, frames: &FrameTable, frame: u32, room: u32) {
+        self.tell_capacity(room, false);
         if let Some(order) = &mut self.order {
-            if self.list.len() > self.capacity_told {
-                self.capacity_told = self.list.len();
-                order.resize(self.list.len());
-            }
             order.insert(FrameId(frame), frames[frame].page);
+        }
+    }
+
+    /// Tells the policy how many frames the level can have if `room` more become its own. A smaller number
+    /// than before only if `lowers`.
+    fn tell_capacity(&mut self, room: u32, lowers: bool) {
+        let Some(order) = &mut self.order else { return };
+        let room = if self.policy == PolicyKind::WTinyLfu { 0 } else { room };
+        let capacity = self.list.len() + room;
+        if capacity > self.capacity_told || lowers && capacity < self.capacity_told {
+            self.capacity_told = capacity;
+            order.resize(capacity);
         }
     }
 }

@@ -1,13 +1,16 @@
 //! A Redis or Valkey server of the tests' own.
 #![allow(dead_code)]
 
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
 const NAMES: [&str; 2] = ["redis-server", "valkey-server"];
+
+/// In the environment: that no server is installed fails the tests that want one.
+const REQUIRED: &str = "BUFPOOL_REDIS_REQUIRED";
 
 /// A server on a free port, in a folder of its own. Killed when dropped.
 pub struct Server {
@@ -19,6 +22,10 @@ pub struct Server {
 
 impl Server {
     /// With these settings. None, with the reason printed, if none is installed.
+    ///
+    /// # Panics
+    ///
+    /// Instead of that, if `BUFPOOL_REDIS_REQUIRED` is set to 1.
     pub fn start(arguments: &[&str]) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let arguments: Vec<_> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
@@ -26,7 +33,7 @@ impl Server {
         for _ in 0..20 {
             let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
             let Some(command) = NAMES.iter().find_map(|name| spawn(name, port, &arguments, &folder)) else {
-                println!("skipped: none of {NAMES:?} in PATH; on Debian: apt-get install redis-server");
+                not_installed();
                 return None;
             };
             if let Some(child) = ready(command) {
@@ -77,6 +84,16 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Says on the standard error, which `cargo test` shows of tests that pass, too, that there is no server.
+fn not_installed() {
+    let why = format!("none of {NAMES:?} is in PATH; on Debian: apt-get install redis-server");
+    assert!(std::env::var_os(REQUIRED).is_none_or(|value| value != "1"), "{REQUIRED}=1, and {why}");
+    let who = std::thread::current().name().unwrap_or("main").to_owned();
+    // Not `eprintln`, whose text is shown of tests that fail only.
+    let mut shown = io::stderr();
+    writeln!(shown, "SKIPPED {who}: {why}").unwrap();
 }
 
 fn spawn(name: &str, port: u16, arguments: &[String], folder: &TempDir) -> Option<Child> {

@@ -68,7 +68,10 @@ impl Opener for MemoryFiles {
     fn open(&self, path: &Path, how: &FileOpen) -> Result<Arc<dyn Source>, OpenError> {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
         let mut files = self.files.lock();
-        if !files.contains_key(path) && !how.create {
+        if how.create_new && files.contains_key(path) {
+            return Err(OpenError::Exists);
+        }
+        if !files.contains_key(path) && !how.create && !how.create_new {
             return Err(OpenError::Os { doing: "opening", error: io::ErrorKind::NotFound.into() });
         }
         let file = files.entry(path.to_owned()).or_insert_with(|| Contents {

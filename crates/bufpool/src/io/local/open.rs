@@ -1,6 +1,7 @@
 //! Opening and locking local files, by path or descriptor, and settling how they are accessed.
 
 use std::fs::{File, Metadata};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -19,6 +20,9 @@ impl LocalFile {
     /// Opens and locks the file at `path`.
     pub(in super::super) fn open(path: &Path, how: &FileOpen) -> Result<Self, OpenError> {
         let name = FileName::of(path).map_err(OpenError::os("opening the folder"))?;
+        if how.create_new {
+            return Self::make(name, how);
+        }
         // The file is looked at first, because the mere opening of some devices starts or stops them.
         if let Some(found) = name.look().map_err(OpenError::os("opening"))? {
             check_kind(&found)?;
@@ -37,6 +41,29 @@ impl LocalFile {
             name.sync_folder().map_err(OpenError::os("making the file's name durable"))?;
         }
         Self::settle(file, kind, name, how, refusal)
+    }
+
+    /// Makes the file `name`, opens and locks it. If that fails the name is free, as before.
+    fn make(name: FileName, how: &FileOpen) -> Result<Self, OpenError> {
+        // Direct I/O is switched on later: where it is refused at opening, the file is made all the same.
+        let file = name.open(libc::O_RDWR | libc::O_CREAT | libc::O_EXCL).map_err(|error| {
+            let exists = error.kind() == io::ErrorKind::AlreadyExists;
+            if exists { OpenError::Exists } else { OpenError::os("making the file")(error) }
+        })?;
+        let kind = check_kind(&file.metadata().map_err(OpenError::os("fstat"))?)?;
+        let identity = kind.identity;
+        let synced = name.sync_folder().map_err(OpenError::os("making the file's name durable"));
+        match synced.and_then(|()| Self::settle(file, kind, None, how, None)) {
+            Ok(mut made) => {
+                made.name = Some(OwnName { name, identity });
+                Ok(made)
+            }
+            Err(error) => {
+                // The first failure is the one to tell of.
+                let _ = name.remove(identity);
+                Err(error)
+            }
+        }
     }
 
     /// Takes over an open file and locks it.

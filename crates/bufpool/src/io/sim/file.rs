@@ -29,7 +29,10 @@ impl Opener for SimDevice {
     fn open(&self, path: &Path, how: &FileOpen) -> Result<Arc<dyn Source>, OpenError> {
         let mut state = self.state.lock();
         state.check_power().map_err(OpenError::os("opening"))?;
-        let creates = how.create && !how.read_only;
+        let creates = (how.create || how.create_new) && !how.read_only;
+        if how.create_new && state.names.now.contains_key(path) {
+            return Err(OpenError::Exists);
+        }
         if !state.names.now.contains_key(path) && !creates {
             return Err(OpenError::os("opening")(io::Error::from_raw_os_error(libc::ENOENT)));
         }

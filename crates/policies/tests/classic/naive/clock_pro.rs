@@ -150,6 +150,9 @@ impl OneLevel for ClockPro {
 
     fn resize(&mut self, capacity: u32) {
         self.capacity = capacity;
+        if self.ring.is_empty() {
+            self.cold_target = percent(1, capacity);
+        }
         self.cool();
         self.forget_ghosts();
     }
