@@ -400,9 +400,13 @@ impl Manager for Machine {
     fn placeholder_used(&mut self, missing: &Access, _placeholder: FrameId) {
         if let Some(departed) = self.departed.find(missing.page).filter(|_| !missing.creates) {
             // A page that was last used before values led may have gone by another expert's choice, which is
-            // not the stream's mistake. Where the shadows choose it counts all the same: otherwise a stream
-            // for which LRU is best would follow values again and again, whenever they are barely ahead.
-            let is_by_value = self.miniatures.shares.leads_since(Expert::Value, departed.time, self.now);
+            // not the stream's mistake. Nor does it answer for the first half turnover of values: little of
+            // what they keep can have been hit later than under LRU, so little could make up for mistakes.
+            // Where the shadows choose both count all the same: otherwise a stream for which LRU is best
+            // would follow values again and again, whenever they are barely ahead.
+            let half_turnover = self.made_for.saturating_mul(self.tuning.time_per_miss) / 2;
+            let shares = &self.miniatures.shares;
+            let is_by_value = shares.leads_since(Expert::Value, departed.time, half_turnover, self.now);
             self.streams.mistaken(departed.stream, is_by_value || self.shadows_choose());
         }
     }

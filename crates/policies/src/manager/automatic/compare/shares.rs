@@ -126,9 +126,10 @@ impl Shares {
         self.largest
     }
 
-    /// Whether `expert` has the largest share now, and had it at `time`.
-    pub fn leads_since(&self, expert: Expert, time: u32, now: u32) -> bool {
-        self.largest == expert && now.wrapping_sub(time) <= now.wrapping_sub(self.largest_since)
+    /// Whether `expert` has the largest share now, and had had it for a time of `before` at `time`.
+    pub fn leads_since(&self, expert: Expert, time: u32, before: u32, now: u32) -> bool {
+        let led = now.wrapping_sub(self.largest_since);
+        self.largest == expert && now.wrapping_sub(time) <= led.saturating_sub(before)
     }
 }
 
@@ -216,10 +217,12 @@ mod tests {
         shares.divide([1000.0; 3], since);
         for later in [20, 1 << 30, (1 << 31) + 5, u32::MAX - 50] {
             let now = since.wrapping_add(later);
-            assert!(shares.leads_since(Expert::Value, now.wrapping_sub(15), now), "{later}");
-            assert!(shares.leads_since(Expert::Value, since, now), "{later}");
-            assert!(!shares.leads_since(Expert::Value, since - 1, now), "{later}");
-            assert!(!shares.leads_since(Expert::Lru, now, now), "{later}");
+            assert!(shares.leads_since(Expert::Value, now.wrapping_sub(15), 0, now), "{later}");
+            assert!(shares.leads_since(Expert::Value, since, 0, now), "{later}");
+            assert!(!shares.leads_since(Expert::Value, since - 1, 0, now), "{later}");
+            assert!(shares.leads_since(Expert::Value, now.wrapping_sub(1), 9, now), "{later}");
+            assert!(!shares.leads_since(Expert::Value, since, 1, now), "{later}");
+            assert!(!shares.leads_since(Expert::Lru, now, 0, now), "{later}");
         }
     }
 
