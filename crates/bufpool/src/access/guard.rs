@@ -527,7 +527,7 @@ impl<'g> Pin<'g> {
     ///
     /// # Errors
     ///
-    /// As [`Pin::read`], but for [`ErrorKind::LatchTimeout`](crate::ErrorKind::LatchTimeout).
+    /// As [`Pin::read`], but for [`ErrorKind::LatchTimeout`].
     #[track_caller]
     pub fn try_read(&self) -> Result<Option<ReadGuard<'_>>> {
         or_none(self.guard_shared(SiteRef::caller(), Limit::Now))
@@ -537,7 +537,7 @@ impl<'g> Pin<'g> {
     ///
     /// # Errors
     ///
-    /// As [`Pin::write`], but for [`ErrorKind::LatchTimeout`](crate::ErrorKind::LatchTimeout).
+    /// As [`Pin::write`], but for [`ErrorKind::LatchTimeout`].
     #[track_caller]
     pub fn try_write(&self) -> Result<Option<WriteGuard<'_>>> {
         or_none(self.guard_exclusive(SiteRef::caller(), Limit::Now))
