@@ -40,6 +40,15 @@ const HINTED: Parameter = Parameter {
     about: "1 if all accesses are hinted, else 0",
 };
 
+const SLICES: Parameter =
+    Parameter::count("slices", 25, "slices of the volume, at most 32 if they do not cross");
+const READS: Parameter = Parameter::count("reads", 32_371, "reads of all slices");
+const DISTINCT: Parameter = Parameter::count(
+    "distinct",
+    5_853,
+    "distinct blocks of all slices, at most 256 a slice if they do not cross",
+);
+
 pub(super) static ALL: &[Stream] = &[
     program(
         "cscope1",
@@ -87,13 +96,9 @@ pub(super) static ALL: &[Stream] = &[
         "xds",
         "XDataSlice: planar slices of a volume of 64 MB",
         &[
-            Parameter::count("slices", 25, "slices of the volume, at most 32 if they do not cross"),
-            Parameter::count("reads", 32_371, "reads of all slices"),
-            Parameter::count(
-                "distinct",
-                5_853,
-                "distinct blocks of all slices, at most 256 a slice if they do not cross",
-            ),
+            SLICES,
+            READS,
+            DISTINCT,
             Parameter::count("row", 256, "blocks read before the first of them is read again; 1 for at once"),
             xds::CROSSING,
             Parameter::count("runs", 1, "times the whole is done, each time with another volume"),
@@ -123,13 +128,9 @@ pub(super) static ALL: &[Stream] = &[
         "xds-pair",
         "XDataSlice with hints (tenant 0) beside an unhinted loop (tenant 1)",
         &[
-            Parameter::count("slices", 25, "slices of the volume, at most 32 if they do not cross"),
-            Parameter::count("reads", 32_371, "reads of all slices"),
-            Parameter::count(
-                "distinct",
-                5_853,
-                "distinct blocks of all slices, at most 256 a slice if they do not cross",
-            ),
+            SLICES,
+            READS,
+            DISTINCT,
             Parameter::count("row", 1, "blocks read before the first of them is read again; 1 for at once"),
             xds::CROSSING,
             Parameter::count("runs", 3, "times the whole is done, each time with another volume"),
