@@ -10,7 +10,7 @@
 //! would be kept and others given up just before their use. Pages that are new or were used again soon are
 //! presumed to lose value with age instead, as under LRU. So are pages created, which are presumed to be
 //! [worth more](Tuning::created_worth) until they are used, because what is written is written to be read.
-//!
+
 use super::ages::{Ages, BUCKETS, Values};
 use super::counts::Counts;
 use super::kind::{Kind, STEPS};
@@ -37,6 +37,7 @@ const TENANT_PRIOR: f32 = 4.0;
 /// The hazard of a bucket before anything is known. Any constant gives LRU's order, since buckets widen with
 /// age.
 const PRIOR_HAZARD: f32 = 0.05;
+
 /// What is known of the pages of some classes; ageing.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct ClassEvidence {
