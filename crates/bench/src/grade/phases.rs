@@ -68,6 +68,7 @@ pub fn play_phases(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bufpool_policies::ManagerKind;
 
     #[test]
     fn lru_and_arc_are_graded_against_the_better_of_the_two() {
@@ -84,5 +85,14 @@ mod tests {
                 assert_eq!(point.ratio(0).min(point.ratio(1)), 1.0);
             }
         }
+    }
+
+    /// After LRU has led, a loop that just fits comes back to a cache full of pages that ARC gave up long ago.
+    /// While they stayed, each page of the loop took the place of another.
+    #[test]
+    fn a_cache_that_comes_to_follow_arc_gives_up_what_arc_gave_up() {
+        let auto = Policy::Managed(ManagerKind::Auto);
+        let points = play_phases(611, &[auto], &[Size::Frames(532)], 1).unwrap();
+        assert!(points[0].ratio(0) < 1.1, "{points:?}");
     }
 }

@@ -255,7 +255,7 @@
 //! are its own, misses none because of it that plain LRU over all tenants would have had. That holds beside
 //! any manager. The tenant with the automatic manager follows LRU again before long.
 //! * Ground: LRU-SP books wrong answers to the tenant that gave them. LRU runs beside in miniature, and what
-//!   it would not have missed lessens the share of the cache of those who decided otherwise.
+//!   it would not have missed counts against those who decided otherwise.
 //! * Tests: `tenants::a_manager_that_learns_what_is_wrong_at_once_costs_others_nothing_and_itself_little`.
 //!
 //! **A privileged tenant's frames are its own**: it gets those that it was granted, and no other tenant takes

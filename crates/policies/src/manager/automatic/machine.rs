@@ -7,6 +7,7 @@ use crate::ids::{Access, FrameId, PageId};
 use crate::list::NIL;
 use crate::manager::{Block, Manager, StreamReport};
 
+use super::compare::arc::Place;
 use super::compare::experts::Expert;
 use super::compare::miniatures::Miniatures;
 use super::learn::departed::{DepartedPages, LastUse};
@@ -15,7 +16,7 @@ use super::learn::kind::Kind;
 use super::learn::samples::{Rates, SampledAccess};
 use super::learn::stream::StreamId;
 use super::learn::streams::Streams;
-use super::rank::held::{Frame, Held, UNSAMPLED};
+use super::rank::held::{Frame, Held, UNSAMPLED, UsedOnce};
 
 #[cfg(test)]
 mod tests;
@@ -32,6 +33,9 @@ const CLASSES_MIN: u32 = 256;
 /// What is used several times at once would else be of the kind of what is used all the time, as for LRU-K
 /// (O'Neil, O'Neil, Weikum, SIGMOD '93), which has the same period for correlated references.
 const REPEATS_PER_TURNOVER: u32 = 32;
+/// A page used once goes first under ARC if it is older than the oldest sampled page that ARC keeps by more
+/// than this part of a turnover.
+const OLDER_PER_TURNOVER: u32 = 8;
 /// Turnovers for which a stream that keeps being wrong is treated as under LRU: as for a tenant in LRU-SP. At
 /// most half of what the clock can tell.
 const REVOKED_TURNOVERS: u32 = 16;
@@ -85,8 +89,7 @@ impl Machine {
             repeat_time: turnover / REPEATS_PER_TURNOVER,
             looks_due: 0,
             numbers,
-            // While every page is sampled, the shadows keep the orders.
-            held: Held::new(!rates.are_complete(), seed),
+            held: Held::new(true, seed),
             departed: DepartedPages::new(made_for),
             streams: Streams::new(classes, revoked_time, made_for, tuning),
             miniatures: Miniatures::new(rates, first, tuning),
@@ -104,15 +107,14 @@ impl Machine {
         self.miniatures.pages.samples.rates
     }
 
-    /// Whether the shadows choose which page goes, as they do while every page is sampled. Otherwise the
-    /// leader does, by the orders of use.
-    fn shadows_choose(&self) -> bool {
-        self.rates().are_complete()
+    /// The time in which misses fill the frames that it is made for.
+    fn turnover(&self) -> u32 {
+        self.made_for.saturating_mul(self.tuning.time_per_miss)
     }
 
-    /// The expert with the largest share of the cache.
+    /// The expert that chooses what goes.
     fn leader(&self) -> Expert {
-        self.miniatures.shares.largest()
+        self.miniatures.judge.leader()
     }
 
     /// A sampled page is used. Returns its sample.
@@ -127,8 +129,10 @@ impl Machine {
     /// The sampled page in `frame` is used. `stream` is the one that had used it last.
     #[inline(never)]
     fn learn_of(&mut self, frame: u32, stream: StreamId, access: SampledAccess) {
-        let is_by_value = self.leader() == Expert::Value && !self.shadows_choose();
-        if is_by_value && !access.is_first() && !self.miniatures.pages.is_held(access.slot, Expert::Lru) {
+        if self.leader() == Expert::Value
+            && !access.is_first()
+            && !self.miniatures.pages.is_held(access.slot, Expert::Lru)
+        {
             self.streams.gained(stream, self.rates().sampling);
         }
         let sample = self.learn(&access);
@@ -155,14 +159,26 @@ impl Machine {
             true => (Expert::Value, 0.0..first_reuse_end / 2.0),
             false => (Expert::Arc, first_reuse_share..first_reuse_end),
         };
-        self.miniatures.shares.trust(if told_by.contains(&reused) { expert } else { Expert::Lru });
+        self.miniatures.judge.trust(if told_by.contains(&reused) { expert } else { Expert::Lru });
     }
 
-    /// The shares of the experts are those by their regret up to now.
+    /// Who leads is decided by the regret up to now.
     #[inline]
-    fn divide(&mut self) {
+    fn decide(&mut self) {
         if self.strategy == Strategy::Auto {
-            self.miniatures.divide(self.capacity(), self.now);
+            self.miniatures.decide(self.capacity(), self.now);
+        }
+    }
+
+    /// What ARC keeps of pages used once, of `capacity` sampled pages. A cache that followed another expert may
+    /// have older ones.
+    fn kept_by_arc(&self, capacity: u32) -> UsedOnce {
+        let Miniatures { pages, arc, .. } = &self.miniatures;
+        // Of the pages that are not sampled, the oldest is somewhat older.
+        let margin = self.turnover() / OLDER_PER_TURNOVER;
+        UsedOnce {
+            share: arc.once_share(capacity),
+            age_max: arc.once_age(pages, self.now).saturating_add(margin),
         }
     }
 
@@ -173,23 +189,6 @@ impl Machine {
             Some(before) => self.streams.kind(stream, now.wrapping_sub(before.time), before.kind),
             None => self.streams.kind_of_unknown(stream, creates),
         }
-    }
-
-    /// While every page is sampled: learns from the access that misses, so that the shadows make room for its
-    /// page first.
-    fn learn_ahead(&mut self, missing: &Access) {
-        let slot = self.miniatures.pages.samples.find(missing.page);
-        if self.miniatures.pages.samples.is_counted_ahead(slot) {
-            return;
-        }
-        let now = self.now.wrapping_add(self.tuning.time_per_miss);
-        let stream = self.streams.find(missing.context, missing.file, now);
-        let departed = self.departed.find(missing.page).filter(|_| !missing.creates);
-        let kind = self.kind_of(stream, departed, missing.creates, now);
-        let capacity = self.capacity();
-        let Access { page, creates, .. } = *missing;
-        let slot = self.learn(&SampledAccess { page, stream, kind, now, slot, capacity, creates });
-        self.miniatures.pages.samples.count_ahead(slot);
     }
 
     /// The ages of a few samples are looked at, with each miss.
@@ -203,12 +202,10 @@ impl Machine {
 
     /// Learns from the load of a page of the sample into `frame`. Returns its sample.
     fn learn_of_new(&mut self, block: &Block, frame: u32, stream: StreamId, kind: Kind) -> u32 {
-        let mut slot = self.miniatures.pages.samples.find(block.page);
-        if !self.miniatures.pages.samples.is_counted_ahead(slot) {
-            let Block { page, created: creates, .. } = *block;
-            let (now, capacity) = (self.now, self.held.sampled() + 1);
-            slot = self.learn(&SampledAccess { page, stream, kind, now, slot, capacity, creates });
-        }
+        let Block { page, created: creates, .. } = *block;
+        let (now, capacity) = (self.now, self.held.sampled() + 1);
+        let slot = self.miniatures.pages.samples.find(page);
+        let slot = self.learn(&SampledAccess { page, stream, kind, now, slot, capacity, creates });
         self.miniatures.settle(slot, frame);
         slot
     }
@@ -238,9 +235,8 @@ impl Machine {
         self.numbers.find(frame.0).is_some_and(|frame| self.own().contains(&frame))
     }
 
-    /// Which of `frames` goes, if only their pages may: the one worth least, or `candidate` where LRU has the
-    /// largest share of the cache. Where ARC has it, values stand in for ARC: they, too, tell pages used once
-    /// from others.
+    /// Which of `frames` goes, if only their pages may: the one worth least, or `candidate` where LRU
+    /// leads. Where ARC does, values stand in for it: they, too, tell pages used once from others.
     pub fn least_of(
         &mut self,
         frames: impl Iterator<Item = FrameId>,
@@ -251,7 +247,7 @@ impl Machine {
             return candidate;
         }
         self.decide_first();
-        self.divide();
+        self.decide();
         if self.leader() == Expert::Lru {
             return candidate;
         }
@@ -287,10 +283,15 @@ impl Manager for Machine {
         let stream = self.streams.find(block.context, block.file, now);
         let departed = self.departed.take(block.page).filter(|_| !block.created);
         let kind = self.kind_of(stream, departed, block.created, now);
-        let twice = departed.is_some_and(|left| self.miniatures.arc.remembers(left.twice, left.time, now));
         let frame = self.numbers.add(block.frame.0, self.held.own());
-        let is_sampled = self.rates().samples(block.page);
-        let sample = if is_sampled { self.learn_of_new(block, frame, stream, kind) } else { UNSAMPLED };
+        // Which pages ARC's shadow keeps as used twice is its state: a cache that others led has another one.
+        let (sample, twice) = if self.rates().samples(block.page) {
+            let sample = self.learn_of_new(block, frame, stream, kind);
+            (sample, self.miniatures.pages.samples[sample].shadowed.arc == Place::T2)
+        } else {
+            let remembered = |left: LastUse| self.miniatures.arc.remembers(left.twice, left.time, now);
+            (UNSAMPLED, departed.is_some_and(remembered))
+        };
         self.streams.missed(stream, now);
         self.streams[stream].frames += 1;
         self.held.insert(frame, sample, LastUse { time: now, stream, kind, twice }, &self.streams);
@@ -300,7 +301,7 @@ impl Manager for Machine {
         let Some(frame) = self.numbers.remove(frame.0) else { return };
         let gone = self.held.remove(frame);
         self.streams[gone.used.stream].frames -= 1;
-        self.miniatures.left(gone.sample, frame);
+        self.miniatures.settle(gone.sample, NIL);
         self.departed.insert(page, gone.used, self.now, self.held.len() + 1);
     }
 
@@ -313,9 +314,9 @@ impl Manager for Machine {
         self.streams[stream].hits += 1;
         let Some(&Frame { used: before, sample, .. }) = self.held.get(frame) else { return };
         // A sample ignores repeated uses, and classes learn from samples: so a page is valued by the same
-        // kind as it is learned in. Where the shadows choose, this does not matter.
+        // kind as it is learned in.
         let is_repeated = before.twice && now.wrapping_sub(before.time) < self.repeat_time;
-        if is_repeated && !access.creates && !self.shadows_choose() {
+        if is_repeated && !access.creates {
             return;
         }
         if before.stream != stream {
@@ -345,23 +346,18 @@ impl Manager for Machine {
     fn replace_block(
         &mut self,
         candidate: FrameId,
-        missing: Option<&Access>,
+        _missing: Option<&Access>,
         busy: &mut dyn FnMut(FrameId) -> bool,
     ) -> FrameId {
         let number = self.numbers.find(candidate.0).filter(|_| !self.own().is_empty());
         let Some(number) = number else { return candidate };
         self.decide_first();
-        if let Some(access) = missing.filter(|_| self.shadows_choose()) {
-            self.learn_ahead(access);
-        }
-        self.divide();
+        self.decide();
         let (leader, capacity) = (self.leader(), self.capacity());
         let busy = &mut |number| busy(FrameId(self.numbers.frame(number)));
         let choice = match leader {
-            // A page that the shadow of its part's expert does not hold.
-            _ if self.shadows_choose() => self.miniatures.leftover(busy).unwrap_or(number),
             Expert::Lru => number,
-            Expert::Arc => self.held.least_by_arc(number, self.miniatures.arc.once_share(capacity), busy),
+            Expert::Arc => self.held.least_by_arc(number, self.now, self.kept_by_arc(capacity), busy),
             Expert::Value => self.held.least_by_value(number, self.now, &self.streams.classes, busy),
         };
         if choice != number
@@ -402,12 +398,10 @@ impl Manager for Machine {
             // A page that was last used before values led may have gone by another expert's choice, which is
             // not the stream's mistake. Nor does it answer for the first half turnover of values: little of
             // what they keep can have been hit later than under LRU, so little could make up for mistakes.
-            // Where the shadows choose both count all the same: otherwise a stream for which LRU is best
-            // would follow values again and again, whenever they are barely ahead.
-            let half_turnover = self.made_for.saturating_mul(self.tuning.time_per_miss) / 2;
-            let shares = &self.miniatures.shares;
-            let is_by_value = shares.leads_since(Expert::Value, departed.time, half_turnover, self.now);
-            self.streams.mistaken(departed.stream, is_by_value || self.shadows_choose());
+            let half_turnover = self.turnover() / 2;
+            let judge = &self.miniatures.judge;
+            let is_by_value = judge.leads_since(Expert::Value, departed.time, half_turnover, self.now);
+            self.streams.mistaken(departed.stream, is_by_value);
         }
     }
 
@@ -425,8 +419,7 @@ impl Manager for Machine {
                 class: stream.label,
                 samples: evidence.pages as u32,
                 recency: None,
-                mean_interval: evidence
-                    .mean_interval(self.made_for.saturating_mul(self.tuning.time_per_miss)),
+                mean_interval: evidence.mean_interval(self.turnover()),
                 frames: stream.frames,
                 hits: stream.hits,
                 misses: stream.misses,
@@ -456,9 +449,8 @@ impl Manager for Machine {
         let mut used = vec![0; self.streams.iter().count()];
         owned().for_each(|frame| used[frame.used.stream.index()] += 1);
         assert!(self.streams.iter().map(|stream| stream.frames).eq(used), "frames of streams");
-        let frames = self.held.own().iter().max().map_or(0, |frame| frame + 1);
         let sample_in = |frame: u32| self.held.get(frame).filter(|f| f.is_owned()).map(|frame| frame.sample);
-        self.miniatures.check_invariants(frames, sample_in);
+        self.miniatures.check_invariants(sample_in);
         self.streams.check_invariants();
         self.streams.classes.check_invariants(self.streams.held(), self.miniatures.pages.samples.waiting());
     }

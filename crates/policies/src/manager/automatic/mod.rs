@@ -1,7 +1,7 @@
 //! The automatic manager: it learns when pages come back, and gives up those worth least.
 //!
 //! `README.md` beside this file states the idea, and is part of [`Automatic`]'s documentation. What accesses
-//! tell is in [`learn`], which page is worth least in [`rank`], and how far to follow that, LRU, or ARC, in
+//! tell is in [`learn`], which page is worth least in [`rank`], and whether to follow that, LRU, or ARC, in
 //! [`compare`]. A [`Machine`] tells them of events, in their order. This file sees to it that a tenant
 //! has a machine that is made for about as many pages as it holds, or none.
 
@@ -45,8 +45,7 @@ const REFITTED_MAX: u32 = 8192;
 pub enum Strategy {
     /// By what was learned of reuse intervals, always.
     Reuse,
-    /// By that, by LRU or by ARC: each has a share of the cache that falls with the misses of its shadow
-    /// cache.
+    /// By that, by LRU or by ARC: by the one whose shadow cache misses least, about.
     Auto,
 }
 
@@ -104,10 +103,10 @@ enum State {
 /// Nothing until something happens, and 24 bytes a page, rounded up to a power of two, for a tenant that has
 /// no more than a few pages of a larger pool. What such tenants learn together costs once what the manager
 /// of all their pages would. For others 16 KB, and by page held: 36 bytes (20 for what is known of it, 16 for
-/// departed pages) and 18 for its places in the orders of use; 15 for samples from 8,192 pages on (30 from
-/// 4,096). Below, where every page is sampled, samples need 252 bytes, and nothing else keeps an order. 5
-/// for classes, at most 170 KB below 32,768 pages; and 112 bytes a stream remembered, at most 4,096. Frames
-/// that lie scattered among those of others need 9 to 17 bytes more each.
+/// departed pages) and 18 for its places in the orders of use; 15 for samples from 8,192 pages on, 30 from
+/// 4,096 on, and 236 below, where every page is sampled; 5 for classes, at most 170 KB below 32,768 pages;
+/// and 112 bytes a stream remembered, at most 4,096. Frames that lie scattered among those of others need 9 to
+/// 17 bytes more each.
 ///
 /// A machine is made anew, in time proportional to the pages held, when the tenant is to give up a page and
 /// holds more than twice as many as its machine is made for, or less than a quarter and no more than 8,192.

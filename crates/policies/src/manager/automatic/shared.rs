@@ -58,8 +58,8 @@ impl SharedLearning {
         }
     }
 
-    /// Which of the tenant's `frames` goes: the one worth least, or `candidate` where LRU has the largest
-    /// share.
+    /// Which of the tenant's `frames` goes: the one worth least, or `candidate` where LRU
+    /// leads.
     pub(super) fn least_of(
         &self,
         frames: impl Iterator<Item = FrameId>,

@@ -85,11 +85,9 @@ tuning! {
     /// The regret with which values begin unless something speaks for them, in distances. ARC begins with
     /// three quarters of it, and LRU with a third if something speaks for another expert.
     prior_regret: f32 = 0.2,
-    /// The share of an expert falls by the factor e with each 1/`share_rate` of a distance in regret.
-    share_rate: f32 = 32.0,
     /// The least distance of two experts, as a share of the pages that a shadow holds. Where both hold nearly
     /// the same, and in a sample, single misses are chance.
-    distance_min_share: f32 = 1.0 / 8.0,
+    distance_min_share: f32 = 0.1,
     /// The run of pages used again in order from which on a stream counts as going round, as a share of the
     /// pages that the cache holds. A loop that LRU misses has more pages than the cache, so one pass suffices
     /// for such a run.

@@ -53,6 +53,14 @@ impl Arc {
         self.target / capacity as f32
     }
 
+    /// The age at `now` of the oldest page used once that ARC keeps; 0 if it keeps none.
+    pub fn once_age(&self, pages: &SampledPages, now: u32) -> u32 {
+        match self.lists[Place::T1 as usize].head() {
+            NIL => 0,
+            oldest => now.wrapping_sub(pages.samples[oldest].last),
+        }
+    }
+
     /// Whether ARC would remember a page at `now`, resident or as a ghost, that was used last at `last`, once
     /// or `twice`. It would if that was after the last use of the page dropped last.
     pub fn remembers(&self, twice: bool, last: u32, now: u32) -> bool {
@@ -181,7 +189,6 @@ impl Arc {
 
 #[cfg(test)]
 mod tests {
-    use super::super::holdings::Holdings;
     use super::*;
     use crate::ids::PageId;
     use crate::manager::automatic::learn::samples::{Rates, Samples};
@@ -191,13 +198,13 @@ mod tests {
     #[test]
     fn the_share_of_pages_used_once_is_one_at_most_in_a_cache_that_has_shrunk() {
         let samples = Samples::new(Rates::new(64, &Tuning::default()));
-        let mut pages = SampledPages { samples, holdings: Holdings::new(false) };
+        let mut pages = SampledPages::new(samples);
         let mut arc = Arc::default();
         let slots: Vec<u32> = (0..24).map(|page| pages.samples.insert(PageId(page), 0, None)).collect();
         let mut use_at = |slot: u32, capacity: u32| {
             arc.access(slot, capacity, &mut pages);
             arc.check_invariants(&pages);
-            arc.once_share(capacity)
+            arc.target / capacity as f32
         };
         // Those used twice leave T1, so that those used once leave ghosts, which come back.
         slots[..4].iter().for_each(|slot| _ = (use_at(*slot, 8), use_at(*slot, 8)));

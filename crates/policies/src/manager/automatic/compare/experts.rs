@@ -28,11 +28,6 @@ impl Shadows {
         (0..Self::SETS as u8).map(Self)
     }
 
-    /// All sets that are divided; those of fewer shadows first.
-    pub fn partial() -> impl Iterator<Item = Self> {
-        [0b001, 0b010, 0b100, 0b011, 0b101, 0b110].into_iter().map(Self)
-    }
-
     pub fn index(self) -> usize {
         usize::from(self.0)
     }

@@ -7,17 +7,12 @@
 //! Each holds as many pages as the cache holds of the sample, and not a fixed number. Of a working set that
 //! just fits the cache, the sample has more pages than a fixed number in half of all cases. LRU's miniature
 //! would then miss every page of a loop that LRU keeps.
-//!
-//! While every page is sampled, the shadows are as large as the cache. The pages are then divided into parts,
-//! and of each part the cache holds what the shadow of the part's expert holds: its victims are pages that
-//! this shadow does not hold ([`Miniatures::leftover`]).
 
 use super::arc::{Arc, Place};
 use super::experts::Expert;
-use super::holdings::Holdings;
+use super::judge::Judge;
 use super::lru::Lru;
 use super::shadow::{SampledPages, Shadowed};
-use super::shares::{Shares, part_of};
 use super::value::ByValue;
 use crate::ids::PageId;
 use crate::list::NIL;
@@ -26,49 +21,42 @@ use crate::manager::automatic::learn::samples::{Rates, Sample, SampledAccess, Sa
 use crate::manager::automatic::learn::streams::Streams;
 use crate::manager::automatic::tuning::Tuning;
 
-/// The sampled pages of a tenant, the shadow caches over them, and the shares by what these miss.
+/// The sampled pages of a tenant, the shadow caches over them, and who leads by what these miss.
 pub(crate) struct Miniatures {
     distance_min_share: f32,
     pub pages: SampledPages,
     lru: Lru,
     pub arc: Arc,
     by_value: ByValue,
-    pub shares: Shares,
-    /// Whether the shares are up to date with the experts' regret.
-    pub is_divided: bool,
+    pub judge: Judge,
+    /// Whether the judge has decided since a shadow changed.
+    pub is_decided: bool,
 }
 
 impl Miniatures {
     /// Of no pages, by `first` for the time being.
     pub fn new(rates: Rates, first: Expert, tuning: &Tuning) -> Self {
-        let holdings = Holdings::new(rates.are_complete());
         Self {
             distance_min_share: tuning.distance_min_share,
-            pages: SampledPages { samples: Samples::new(rates), holdings },
+            pages: SampledPages::new(Samples::new(rates)),
             lru: Lru::new(),
             arc: Arc::default(),
             by_value: ByValue::default(),
-            shares: Shares::new(first, tuning),
-            is_divided: false,
+            judge: Judge::new(first, tuning),
+            is_decided: false,
         }
     }
 
-    /// Divides the cache, which holds `capacity` pages of the sample, among the experts by their regret up to
-    /// `now`. The distance of an expert from the best is how many of these pages that one would hold and it
-    /// would not; at least some share of all.
+    /// Decides who leads from `now` on, in a cache that holds `capacity` pages of the sample. The distance of
+    /// an expert from the best is how many of these pages that one would hold and it would not; at least some
+    /// share of all.
     #[inline]
-    pub fn divide(&mut self, capacity: u32, now: u32) {
-        if !std::mem::replace(&mut self.is_divided, true) {
-            let (best, least) = (self.shares.best(), (capacity as f32 * self.distance_min_share).max(1.0));
-            let distance = |other| (self.pages.holdings.difference(best, other) as f32).max(least);
-            self.shares.divide(Expert::ALL.map(distance), now);
+    pub fn decide(&mut self, capacity: u32, now: u32) {
+        if !std::mem::replace(&mut self.is_decided, true) {
+            let (best, least) = (self.judge.best(), (capacity as f32 * self.distance_min_share).max(1.0));
+            let distance = |other| (self.pages.difference(best, other) as f32).max(least);
+            self.judge.decide(Expert::ALL.map(distance), now);
         }
-    }
-
-    /// A frame that is not busy, and whose page the shadow of its part's expert does not hold. None where not
-    /// every page is sampled.
-    pub fn leftover(&self, busy: &mut dyn FnMut(u32) -> bool) -> Option<u32> {
-        self.pages.holdings.leftover(&self.shares, busy)
     }
 
     /// The short way for a page that every shadow holds, if none has to give up another page: most hits are
@@ -112,9 +100,9 @@ impl Miniatures {
         self.arc.access(slot, capacity, &mut self.pages);
         self.by_value.access(slot, class, capacity, &streams.classes, &mut self.pages);
         if !access.is_first() && had.are_divided() {
-            self.shares.score(had, capacity);
+            self.judge.score(had, capacity);
         }
-        self.is_divided = false;
+        self.is_decided = false;
         (slot, forgotten)
     }
 
@@ -129,9 +117,7 @@ impl Miniatures {
             self.forget_contents(slot, now, streams);
             self.pages.samples.forget(slot);
         }
-        let slot = self.pages.samples.insert(page, now, forgotten);
-        self.pages.samples[slot].shadowed.part = part_of(page);
-        (slot, frame)
+        (self.pages.samples.insert(page, now, forgotten), frame)
     }
 
     /// The contents of the page of `slot` were not used again, and no shadow holds them.
@@ -143,21 +129,13 @@ impl Miniatures {
         pages.samples.end(slot, now, streams);
     }
 
-    /// The page of `slot` is in `frame`.
+    /// The page of `slot` is in `frame`, or in none if that is [`NIL`]. Does nothing for a page that is not
+    /// remembered.
+    #[inline]
     pub fn settle(&mut self, slot: u32, frame: u32) {
-        let sample = &mut self.pages.samples[slot];
-        sample.frame = frame;
-        sample.ahead = false;
-        self.pages.holdings.settle(&sample.shadowed, frame);
-    }
-
-    /// The page of `slot`, or one no longer remembered, has left `frame`.
-    pub fn left(&mut self, slot: u32, frame: u32) {
-        let page = self.pages.samples.get_mut(slot).map_or_else(Shadowed::default, |sample| {
-            sample.frame = NIL;
-            sample.shadowed
-        });
-        self.pages.holdings.leave(page.held, page.part, frame);
+        if let Some(sample) = self.pages.samples.get_mut(slot) {
+            sample.frame = frame;
+        }
     }
 
     /// Looks at the ages of the next `count` samples, so that pages that are not used again count as such.
@@ -175,27 +153,19 @@ impl Miniatures {
 
     pub fn metadata_bytes(&self) -> usize {
         self.pages.samples.metadata_bytes()
-            + self.pages.holdings.metadata_bytes()
             + self.lru.metadata_bytes()
             + self.arc.metadata_bytes()
             + self.by_value.metadata_bytes()
     }
 
-    /// Panics if lists, index and marks disagree, a sample is not where `sample_in` says, or one of `frames`
-    /// frames is not listed by who holds its page.
-    pub fn check_invariants(&self, frames: u32, sample_in: impl Fn(u32) -> Option<u32>) {
-        let SampledPages { samples, holdings } = &self.pages;
-        samples.check_invariants();
+    /// Panics if lists, index and marks disagree, or a sample is not where `sample_in` says.
+    pub fn check_invariants(&self, sample_in: impl Fn(u32) -> Option<u32>) {
+        self.pages.check_invariants();
         self.lru.check_invariants(&self.pages);
         self.arc.check_invariants(&self.pages);
         self.by_value.check_invariants(&self.pages);
-        let shadowed = |slot: u32| {
-            let sample = samples.iter().nth(slot as usize);
-            sample.map_or_else(Shadowed::default, |sample| sample.shadowed)
-        };
-        let held_in = |frame: u32| sample_in(frame).map(shadowed);
-        holdings.check_invariants(samples.iter().map(|sample| sample.shadowed.held), frames, held_in);
-        for (slot, sample) in samples.iter().enumerate().filter(|(_, sample)| sample.frame != NIL) {
+        for (slot, sample) in self.pages.samples.iter().enumerate().filter(|(_, sample)| sample.frame != NIL)
+        {
             assert_eq!(sample_in(sample.frame), Some(slot as u32), "sample of frame {}", sample.frame);
         }
     }

@@ -6,7 +6,6 @@
 
 use super::arc::Place;
 use super::experts::{Expert, Shadows};
-use super::holdings::Holdings;
 use crate::manager::automatic::learn::samples::Samples;
 
 /// What the shadows keep of a sampled page.
@@ -16,27 +15,51 @@ pub(crate) struct Shadowed {
     pub held: Shadows,
     /// Where the shadow by ARC lists it.
     pub arc: Place,
-    /// The part of the pages that it belongs to.
-    pub part: u8,
 }
 
 /// The sampled pages, and how many each set of shadows holds.
 pub(crate) struct SampledPages {
     pub samples: Samples<Shadowed>,
-    pub holdings: Holdings,
+    /// By set of shadows: how many pages exactly these hold. The entry of the empty set has no meaning and
+    /// may wrap: pages that come or go while no shadow holds them are not counted.
+    counts: [u32; Shadows::SETS],
 }
 
 impl SampledPages {
+    /// Of which no shadow holds any.
+    pub fn new(samples: Samples<Shadowed>) -> Self {
+        Self { samples, counts: [0; Shadows::SETS] }
+    }
+
     /// The shadow of `expert` now holds `slot`, or no longer.
     #[inline]
     pub fn set_held(&mut self, slot: u32, expert: Expert, holds: bool) {
-        let sample = &mut self.samples[slot];
-        self.holdings.set(&mut sample.shadowed, sample.frame, expert, holds);
+        let held = &mut self.samples[slot].shadowed.held;
+        let before = *held;
+        held.set(expert, holds);
+        for (set, change) in [(before, u32::MAX), (*held, 1)] {
+            let count = &mut self.counts[set.index()];
+            *count = count.wrapping_add(change);
+        }
     }
 
     /// Whether the shadow of `expert` holds `slot`.
     #[inline]
     pub fn is_held(&self, slot: u32, expert: Expert) -> bool {
         self.samples[slot].shadowed.held.has(expert)
+    }
+
+    /// How many pages the shadow of `a` holds that the one of `b` does not.
+    pub fn difference(&self, a: Expert, b: Expert) -> u32 {
+        let divided = Shadows::all().filter(|set| set.has(a) && !set.has(b));
+        divided.map(|set| self.counts[set.index()]).sum()
+    }
+
+    /// Panics unless the counts are those of the samples.
+    pub fn check_invariants(&self) {
+        self.samples.check_invariants();
+        let mut counts = [0; Shadows::SETS];
+        self.samples.iter().for_each(|sample| counts[sample.shadowed.held.index()] += 1);
+        assert_eq!(self.counts[1..], counts[1..], "pages by the shadows that hold them");
     }
 }

@@ -47,12 +47,6 @@ impl Rates {
         Self { sampling, learning, samples_max }
     }
 
-    /// Whether every page is sampled.
-    #[inline]
-    pub fn are_complete(self) -> bool {
-        self.sampling == 1
-    }
-
     /// The most pages whose intervals are being learned, about.
     pub fn learned_max(self) -> u32 {
         self.samples_max * self.sampling / self.learning
@@ -86,8 +80,6 @@ pub(crate) struct Sample<S> {
     pub stream: StreamId,
     /// The bucket it is counted as waiting in.
     pub bucket: u8,
-    /// Whether the access that the page is about to be loaded for has been counted already.
-    pub ahead: bool,
 }
 
 impl<S> Sample<S> {
@@ -180,20 +172,11 @@ pub(crate) struct Samples<S> {
     index: SlotIndex,
     /// The next sample whose age is looked at; the first if there is none.
     cursor: usize,
-    /// The sample whose access was counted ahead last.
-    latest_ahead: u32,
 }
 
 impl<S: Copy + Default> Samples<S> {
     pub fn new(rates: Rates) -> Self {
-        Self {
-            rates,
-            pages: Vec::new(),
-            samples: Vec::new(),
-            index: SlotIndex::default(),
-            cursor: 0,
-            latest_ahead: NIL,
-        }
+        Self { rates, pages: Vec::new(), samples: Vec::new(), index: SlotIndex::default(), cursor: 0 }
     }
 
     pub fn len(&self) -> usize {
@@ -224,28 +207,12 @@ impl<S: Copy + Default> Samples<S> {
 
     /// The sample of `page`, or [`NIL`].
     pub fn find(&self, page: PageId) -> u32 {
-        // One that comes in was mostly counted ahead just before.
-        if self.pages.get(self.latest_ahead as usize) == Some(&page) {
-            return self.latest_ahead;
-        }
         self.index.find(page.0, |slot| self.pages[slot as usize].0).unwrap_or(NIL)
     }
 
     /// Reads of what finds the sample of `page`, so that it is in the processor's cache by then.
     pub fn touch(&self, page: PageId) -> u32 {
         self.index.touch(page.0)
-    }
-
-    /// The access that the page of `slot` is about to be loaded for has been counted.
-    pub fn count_ahead(&mut self, slot: u32) {
-        self[slot].ahead = true;
-        self.latest_ahead = slot;
-    }
-
-    /// Whether the access that the page of `slot` is about to be loaded for was counted ahead. False for
-    /// [`NIL`].
-    pub fn is_counted_ahead(&self, slot: u32) -> bool {
-        self.samples.get(slot as usize).is_some_and(|sample| sample.ahead)
     }
 
     /// Remembers `page`, used at `now` for the first time, in a new slot or in that of one
@@ -258,7 +225,6 @@ impl<S: Copy + Default> Samples<S> {
             class: NONE,
             stream: StreamId(0),
             bucket: 0,
-            ahead: false,
         };
         let slot = forgotten.unwrap_or(self.samples.len() as u32);
         if forgotten.is_some() {

@@ -6,8 +6,8 @@
 //! cache has to look for one among many more, so the shadow may hit where the cache does not.
 //!
 //! That a page came back soon after it was given up is not yet a fault. In a loop all pages that are given up
-//! come back, while others stay and are hit that LRU would not have kept. So where not every page is sampled,
-//! the cache's own hits on sampled pages that LRU's shadow does not hold make up for mistakes.
+//! come back, while others stay and are hit that LRU would not have kept. So the cache's own hits on sampled
+//! pages that LRU's shadow does not hold make up for mistakes.
 
 use crate::manager::automatic::tuning::Tuning;
 

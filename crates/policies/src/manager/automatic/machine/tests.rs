@@ -56,10 +56,10 @@ impl Pool {
 
     fn follow(&mut self, expert: Expert) {
         let miniatures = &mut self.manager.miniatures;
-        miniatures.shares.regret = [f32::MAX; 3];
-        miniatures.shares.regret[expert as usize] = 0.0;
-        miniatures.is_divided = false;
-        self.manager.divide();
+        miniatures.judge.regret = [f32::MAX; 3];
+        miniatures.judge.regret[expert as usize] = 0.0;
+        miniatures.is_decided = false;
+        self.manager.decide();
     }
 }
 

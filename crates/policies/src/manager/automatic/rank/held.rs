@@ -46,6 +46,15 @@ impl Frame {
     }
 }
 
+/// What ARC keeps of pages used once.
+#[derive(Clone, Copy)]
+pub(crate) struct UsedOnce {
+    /// Their share of the cache, 0 to 1.
+    pub share: f32,
+    /// The age of the oldest, or somewhat more.
+    pub age_max: u32,
+}
+
 /// The orders of use of the frames owned. 18 bytes a frame.
 #[derive(Default)]
 struct Orders {
@@ -194,11 +203,20 @@ impl Held {
         candidate
     }
 
-    /// The oldest page used once, while such pages have more than `once_share` of the frames; otherwise the
+    /// The oldest page used once, while there are more of them or older ones than ARC keeps; otherwise the
     /// oldest of the others. `candidate` if the oldest ones are busy.
-    pub fn least_by_arc(&self, candidate: u32, once_share: f32, busy: &mut dyn FnMut(u32) -> bool) -> u32 {
+    pub fn least_by_arc(
+        &self,
+        candidate: u32,
+        now: u32,
+        kept: UsedOnce,
+        busy: &mut dyn FnMut(u32) -> bool,
+    ) -> u32 {
         let Some(Orders { links, by_use: [once, twice], .. }) = &self.orders else { return candidate };
-        let list = if once.len() as f32 <= once_share * self.own.len() as f32 { twice } else { once };
+        let age = |frame: u32| self.get(frame).map_or(0, |frame| now.wrapping_sub(frame.used.time));
+        let are_kept =
+            once.len() as f32 <= kept.share * self.own.len() as f32 && age(once.head()) <= kept.age_max;
+        let list = if are_kept { twice } else { once };
         // Pages in use are young, so hardly ever the first ones.
         let mut oldest = list.iter(links).take(ARC_LOOKS_MAX);
         oldest.find(|frame| *frame == candidate || !busy(*frame)).unwrap_or(candidate)

@@ -1,0 +1,159 @@
+//! Which expert chooses what goes.
+//!
+//! An expert's *regret* is by how many misses its shadow cache is behind the best one's. A change from one to
+//! the other costs at most a miss for each page that the one holds and the other does not: their *distance*.
+//! The expert that is the fewest distances behind leads. Blum, Burch, "On-line Learning and the Metrical Task
+//! System Problem", Machine Learning 39, 2000, show what experts cost that take turns at being best. An expert
+//! that was wrong for long must be able to return: regret is at most a miss for each page that the cache can
+//! hold.
+
+use super::experts::{Expert, Shadows};
+use crate::manager::automatic::tuning::Tuning;
+
+/// The regret of the experts, and who leads.
+pub(crate) struct Judge {
+    prior_regret: f32,
+    /// Per expert: the regret with which it begins, in distances.
+    prior: [f32; 3],
+    /// Per expert: misses by which it is behind the best.
+    pub regret: [f32; 3],
+    leader: Expert,
+    /// Since when it leads.
+    leads_since: u32,
+}
+
+impl Judge {
+    /// `first` leads, and nothing speaks for another.
+    pub fn new(first: Expert, tuning: &Tuning) -> Self {
+        let prior_regret = tuning.prior_regret;
+        let mut judge =
+            Self { prior_regret, prior: [0.0; 3], regret: [0.0; 3], leader: first, leads_since: 0 };
+        judge.trust(Expert::Lru);
+        judge
+    }
+
+    /// Something speaks for `expert` before there is any regret. ARC begins with more regret than LRU, and
+    /// values with more than ARC, because they presume more.
+    pub fn trust(&mut self, expert: Expert) {
+        self.prior = [1.0 / 3.0, 3.0 / 4.0, 1.0].map(|share| share * self.prior_regret);
+        self.prior[expert as usize] = 0.0;
+    }
+
+    /// The expert without regret.
+    pub fn best(&self) -> Expert {
+        least_of(self.regret)
+    }
+
+    /// A sampled page was used that the shadows in `had` held, of `capacity` pages each, and others did not.
+    #[inline]
+    pub fn score(&mut self, had: Shadows, capacity: u32) {
+        for expert in Expert::ALL {
+            self.regret[expert as usize] += f32::from(!had.has(expert));
+        }
+        let least = self.regret[self.best() as usize];
+        for regret in &mut self.regret {
+            *regret = (*regret - least).min(capacity as f32);
+        }
+    }
+
+    /// Decides at `now` who leads; `distances` are those from the [best](Self::best) expert.
+    pub fn decide(&mut self, distances: [f32; 3], now: u32) {
+        let behind =
+            std::array::from_fn(|expert| self.prior[expert] + self.regret[expert] / distances[expert]);
+        let leader = least_of(behind);
+        if leader != self.leader {
+            (self.leader, self.leads_since) = (leader, now);
+        }
+    }
+
+    /// The expert that chooses.
+    pub fn leader(&self) -> Expert {
+        self.leader
+    }
+
+    /// Whether `expert` leads now, and had led for a time of `before` at `time`.
+    pub fn leads_since(&self, expert: Expert, time: u32, before: u32, now: u32) -> bool {
+        let led = now.wrapping_sub(self.leads_since);
+        self.leader == expert && now.wrapping_sub(time) <= led.saturating_sub(before)
+    }
+}
+
+/// The expert with the least of these costs; the first of those, if there are several.
+fn least_of(costs: [f32; 3]) -> Expert {
+    let lesser = |a: Expert, b: Expert| if costs[b as usize] < costs[a as usize] { b } else { a };
+    Expert::ALL.into_iter().reduce(lesser).unwrap_or(Expert::Lru)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(experts: &[Expert]) -> Shadows {
+        let mut set = Shadows::default();
+        experts.iter().for_each(|expert| set.set(*expert, true));
+        set
+    }
+
+    fn lru() -> Judge {
+        Judge::new(Expert::Lru, &Tuning::default())
+    }
+
+    /// Who leads after that many uses of pages that the shadows in `had` held, at a distance of 1000.
+    fn after(judge: &mut Judge, had: &[Expert], uses: u32) -> Expert {
+        (0..uses).for_each(|_| judge.score(set(had), 1000));
+        judge.decide([1000.0; 3], 0);
+        judge.leader()
+    }
+
+    #[test]
+    fn at_first_who_is_trusted_leads() {
+        for expert in Expert::ALL {
+            let mut judge = lru();
+            assert_eq!(after(&mut judge, &[], 0), Expert::Lru);
+            judge.trust(expert);
+            assert_eq!(after(&mut judge, &[], 0), expert);
+        }
+    }
+
+    #[test]
+    fn what_is_presumed_of_an_expert_is_outweighed_by_misses() {
+        let mut judge = lru();
+        let presumed = (Tuning::default().prior_regret * 1000.0) as u32;
+        assert_eq!(after(&mut judge, &[Expert::Value], presumed - 5), Expert::Lru);
+        assert_eq!(after(&mut judge, &[Expert::Value], 10), Expert::Value);
+    }
+
+    #[test]
+    fn who_was_wrong_for_long_comes_back_after_a_miss_a_page() {
+        let mut judge = lru();
+        assert_eq!(after(&mut judge, &[Expert::Lru], 100_000), Expert::Lru);
+        assert_eq!(after(&mut judge, &[Expert::Value, Expert::Arc], 500), Expert::Lru);
+        assert_ne!(after(&mut judge, &[Expert::Value, Expert::Arc], 1000), Expert::Lru);
+    }
+
+    /// Times are taken modulo 2^32.
+    #[test]
+    fn an_expert_leads_for_longer_than_half_a_clock() {
+        let mut judge = lru();
+        let since = u32::MAX - 10;
+        (0..500).for_each(|_| judge.score(set(&[Expert::Value]), 1000));
+        judge.decide([1000.0; 3], since);
+        for later in [20, 1 << 30, (1 << 31) + 5, u32::MAX - 50] {
+            let now = since.wrapping_add(later);
+            assert!(judge.leads_since(Expert::Value, now.wrapping_sub(15), 0, now), "{later}");
+            assert!(judge.leads_since(Expert::Value, since, 0, now), "{later}");
+            assert!(!judge.leads_since(Expert::Value, since - 1, 0, now), "{later}");
+            assert!(judge.leads_since(Expert::Value, now.wrapping_sub(1), 9, now), "{later}");
+            assert!(!judge.leads_since(Expert::Value, since, 1, now), "{later}");
+            assert!(!judge.leads_since(Expert::Lru, now, 0, now), "{later}");
+        }
+    }
+
+    #[test]
+    fn what_all_miss_decides_nothing() {
+        let mut judge = lru();
+        after(&mut judge, &[Expert::Value], 50);
+        let before = (judge.regret, after(&mut judge, &[], 0));
+        assert_eq!((judge.regret, after(&mut judge, &[], 1000)), before);
+    }
+}
