@@ -239,6 +239,13 @@ fn a_closed_tenant_leaves_its_blocks() {
     directory.check_invariants();
 }
 
+#[test]
+fn frames_that_there_are_not_are_passed_over_by_a_touch() {
+    let mut directory = directory(4);
+    let there = load(&mut directory, DEFAULT_TENANT, 1).0;
+    directory.touch([there, FrameId(4), FrameId(u32::MAX)].into_iter());
+}
+
 /// A load that fails is no access. A victim that cannot be written is restored to its frame.
 #[test]
 fn failures_leave_no_trace() {
