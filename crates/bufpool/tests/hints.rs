@@ -245,6 +245,23 @@ fn a_list_is_skipped_far_beyond_what_the_pool_knows_of_it() {
     }
 }
 
+/// Pages that a list names and its file does not have are passed over, at no cost to the pages before them.
+#[test]
+fn pages_that_were_read_before_a_page_that_is_not_there_are_not_wasted() {
+    let folder = directory();
+    let pool = plain().open().unwrap();
+    let file = stamped_file(&pool, &folder, 90);
+    let numbers = (0..90).flat_map(|number| {
+        let beyond = (number % 3 == 2).then_some(1000 + number);
+        std::iter::once(number).chain(beyond)
+    });
+    let mut hints = pool.default_tenant().hint(pages_of(&file, numbers)).unwrap();
+    assert_eq!(rest(&mut hints), (0..90).collect::<Vec<u64>>());
+    let counts = hints.counts();
+    assert_eq!((counts.used, counts.skipped, counts.wasted), (90, 30, 0), "{counts:?}");
+    assert!(counts.prefetched > 0, "{counts:?}");
+}
+
 /// A list that names many files keeps only the last few of them open.
 #[test]
 fn a_list_lets_go_of_files_that_it_has_left_behind() {

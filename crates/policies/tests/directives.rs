@@ -130,6 +130,22 @@ fn one_range_too_many_is_refused_and_the_others_stand() {
 }
 
 #[test]
+fn priorities_of_a_file_that_is_gone_for_good_end_for_all_tenants() {
+    let mut directory = directory(4);
+    let other = directory.open_tenant(0, 4).unwrap();
+    let last = PageId(9);
+    for tenant in [DEFAULT_TENANT, other] {
+        directory.set_priority(tenant, PageId(0)..=PageId(19), 1, NOWHERE).unwrap();
+    }
+    directory.end_priorities(&(PageId(0)..=last));
+    for tenant in [DEFAULT_TENANT, other] {
+        let priorities = [0, 9, 10, 19].map(|page| directory.priority(tenant, PageId(page)));
+        assert_eq!(priorities, [0, 0, 1, 1]);
+    }
+    directory.check_invariants();
+}
+
+#[test]
 fn shares_are_checked() {
     assert_eq!(
         Directory::new(DirectoryOptions {
@@ -221,6 +237,13 @@ fn a_closed_tenant_leaves_its_blocks() {
     assert_eq!(directory.open_tenant(0, 4), Ok(tenant), "the slot is free once the last block has gone");
     assert_eq!(directory.stats().misses, 9, "counts of departed tenants stay in the sum");
     directory.check_invariants();
+}
+
+#[test]
+fn frames_that_there_are_not_are_passed_over_by_a_touch() {
+    let mut directory = directory(4);
+    let there = load(&mut directory, DEFAULT_TENANT, 1).0;
+    directory.touch([there, FrameId(4), FrameId(u32::MAX)].into_iter());
 }
 
 /// A load that fails is no access. A victim that cannot be written is restored to its frame.
@@ -387,6 +410,31 @@ fn directives_do_not_answer_for_the_manager_before_them() {
     }
     assert!(directory.stats().mistakes > 150, "{:?}", directory.stats());
     assert_eq!(directory.stats().revocations, 0);
+}
+
+/// Gives the tenant a manager whose every choice is wrong. Returns how many of them cost it its say.
+fn mistakes_until_revoked(directory: &mut Directory, tenant: TenantId) -> Option<usize> {
+    directory.set_manager(tenant, Box::new(Newest(FrameId(0))), false).unwrap();
+    let gone: Vec<u64> = (0..500).filter_map(|page| load(directory, tenant, page).1).collect();
+    let mut loads = gone.into_iter().map(|page| {
+        load(directory, tenant, page);
+        directory.check_invariants();
+        directory.tenant_stats(tenant).revocations
+    });
+    loads.position(|revocations| revocations > 0)
+}
+
+#[test]
+fn a_tenant_does_not_answer_for_the_closed_tenant_whose_number_it_has() {
+    let mut directory = directory(300);
+    let fool = directory.open_tenant(0, 300).unwrap();
+    let until_revoked = mistakes_until_revoked(&mut directory, fool);
+    assert!(until_revoked.is_some());
+    directory.close_tenant(fool).unwrap();
+    (0..300).for_each(|frame| directory.discard(FrameId(frame)));
+    directory.check_invariants();
+    assert_eq!(directory.open_tenant(0, 300), Ok(fool));
+    assert_eq!(mistakes_until_revoked(&mut directory, fool), until_revoked);
 }
 
 /// The first directive replaces a default manager, and a manager of the engine's own takes none.

@@ -10,7 +10,7 @@ use std::{
 
 use bufpool_policies::{
     Access, Admission, Allocation, ContextId, DEFAULT_TENANT, Directory, DirectoryOptions, FileId, FrameId,
-    PageId, SplitMix64, TenantId,
+    ManagerKind, PageId, SplitMix64, TenantId,
     classic::PolicyKind,
     tier::{Segments, TierKind, TierOrder, TierSetup},
 };
@@ -147,6 +147,28 @@ fn a_directory_says_how_many_bytes_it_holds() {
         let expected = held - uncounted..=held;
         assert!(expected.contains(&said), "{said} bytes of {held} under {allocation:?}");
     }
+}
+
+#[test]
+fn automatic_managers_say_how_many_bytes_they_hold() {
+    let mut directory = Directory::new(DirectoryOptions {
+        frames: FRAMES as u32,
+        allocation: Allocation::LruSp,
+        revocation: true,
+        shared_pages: true,
+    })
+    .unwrap();
+    let manager = ManagerKind::Auto.build(FRAMES as u32, 1, DEFAULT_TENANT);
+    directory.set_manager(DEFAULT_TENANT, manager, true).unwrap();
+    let mut driver =
+        Driver { directory, frame_of: vec![None; PAGES], random: SplitMix64::new(1), loop_at: 0 };
+    driver.run(20_000, &[DEFAULT_TENANT]);
+    let Driver { directory, .. } = driver;
+    let said = directory.metadata_bytes() as isize;
+    let before = HELD_BYTES.with(Cell::get);
+    drop(directory);
+    let held = before - HELD_BYTES.with(Cell::get);
+    assert!((held - held / 100..=held).contains(&said), "{said} bytes of {held}");
 }
 
 /// Random calls to a tier: reads, fills, demotions, and pages that are taken or forgotten.

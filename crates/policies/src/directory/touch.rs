@@ -25,7 +25,7 @@ pub struct NextMiss {
 
 impl Directory {
     /// Touches what [`hit`](Self::hit) will touch of `frames`, so that it comes from memory side by side and
-    /// not one after the other.
+    /// not one after the other. Frames that there are not are passed over.
     pub fn touch(&self, frames: impl Iterator<Item = FrameId> + Clone) {
         let frames = frames.filter(|frame| frame.0 < self.ledger.frames.len());
         let (slots, links) = (&self.ledger.frames, &self.ledger.frames.ledger_links);

@@ -207,3 +207,21 @@ fn check_operations(ring: &IoUring) -> io::Result<()> {
         Err(io::Error::other("this kernel's io_uring lacks operations (Linux 5.6 has them)"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsRawFd;
+
+    use super::*;
+
+    #[test]
+    fn a_wish_that_the_kernel_refuses_costs_no_ring() {
+        // No ring, so none whose kernel thread could be shared.
+        let other = std::fs::File::open("/dev/null").unwrap();
+        let lease = |options: &IoOptions| lease_ring(options, other.as_raw_fd(), &Arc::default());
+        if let Err(error) = lease(&IoOptions::default()) {
+            return println!("skipped: no io_uring here: {error}");
+        }
+        lease(&IoOptions { sqpoll_idle_ms: Some(10), ..IoOptions::default() }).unwrap();
+    }
+}

@@ -261,6 +261,23 @@ fn a_stream_that_keeps_breaking_off_wastes_a_bounded_share() {
     }
 }
 
+/// What a stream may waste before it is known follows what its tenant may have ahead.
+#[test]
+fn a_stream_that_keeps_breaking_off_wastes_less_in_a_small_pool() {
+    const LIMIT: u64 = 16;
+    let mut pool = Pool::new(8192, 200);
+    pool.bounds.limit = LIMIT;
+    assert!(pool.streams.window_max > 10 * LIMIT);
+    let runs = 200;
+    for run in 0..runs {
+        let first = run * 400;
+        pool.read_all(first..first + 3);
+    }
+    let first_credits = 2 * LIMIT;
+    assert!(pool.unused <= first_credits + 3 * runs * 17 / 128, "{} unused", pool.unused);
+    assert!(pool.brought > 0);
+}
+
 /// As lookups do that follow the order in which pages were made, some of them in between: on from page to
 /// page, and five of six passed over. What would be used of what is ahead does not pay for the rest.
 #[test]

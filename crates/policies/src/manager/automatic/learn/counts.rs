@@ -75,3 +75,20 @@ impl Counts {
         hazard
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::intervals::NONE;
+    use super::*;
+
+    #[test]
+    fn evidence_that_was_worked_in_is_not_new() {
+        let mut counts = Counts::new(NONE);
+        (counts.ended_pages, counts.new_pages) = (20.0, 20.0);
+        assert!(counts.is_stale());
+        counts.forget(1000.0);
+        assert!(!counts.is_stale());
+        counts.new_pages += 5.0;
+        assert!(counts.is_stale());
+    }
+}

@@ -227,6 +227,15 @@ mod tests {
     }
 
     #[test]
+    fn a_page_that_leaves_again_is_remembered_once() {
+        let mut pages = DepartedPages::new(4);
+        pages.insert(PageId(1), departed(3), 4, 4);
+        pages.insert(PageId(1), departed(7), 8, 4);
+        assert_eq!(pages.take(PageId(1)), Some(departed(7)));
+        assert_eq!(pages.take(PageId(1)), None);
+    }
+
+    #[test]
     fn the_one_used_longest_ago_makes_room() {
         let mut pages = DepartedPages::new(4);
         for page in 0..12 {
