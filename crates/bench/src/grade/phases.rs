@@ -87,8 +87,8 @@ mod tests {
         }
     }
 
-    /// After LRU has led, a loop that just fits comes back to a cache full of pages that ARC gave up long ago.
-    /// While they stayed, each page of the loop took the place of another.
+    /// After LRU has led, a loop that just fits comes back to a cache full of pages that ARC gave up long
+    /// ago. While they stayed, each page of the loop took the place of another.
     #[test]
     fn a_cache_that_comes_to_follow_arc_gives_up_what_arc_gave_up() {
         let auto = Policy::Managed(ManagerKind::Auto);

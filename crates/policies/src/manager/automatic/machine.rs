@@ -170,8 +170,8 @@ impl Machine {
         }
     }
 
-    /// What ARC keeps of pages used once, of `capacity` sampled pages. A cache that followed another expert may
-    /// have older ones.
+    /// What ARC keeps of pages used once, of `capacity` sampled pages. A cache that followed another expert
+    /// may have older ones.
     fn kept_by_arc(&self, capacity: u32) -> UsedOnce {
         let Miniatures { pages, arc, .. } = &self.miniatures;
         // Of the pages that are not sampled, the oldest is somewhat older.

@@ -105,8 +105,8 @@ enum State {
 /// of all their pages would. For others 16 KB, and by page held: 36 bytes (20 for what is known of it, 16 for
 /// departed pages) and 18 for its places in the orders of use; 15 for samples from 8,192 pages on, 30 from
 /// 4,096 on, and 236 below, where every page is sampled; 5 for classes, at most 170 KB below 32,768 pages;
-/// and 112 bytes a stream remembered, at most 4,096. Frames that lie scattered among those of others need 9 to
-/// 17 bytes more each.
+/// and 112 bytes a stream remembered, at most 4,096. Frames that lie scattered among those of others need 9
+/// to 17 bytes more each.
 ///
 /// A machine is made anew, in time proportional to the pages held, when the tenant is to give up a page and
 /// holds more than twice as many as its machine is made for, or less than a quarter and no more than 8,192.

@@ -3,9 +3,9 @@
 //! An expert's *regret* is by how many misses its shadow cache is behind the best one's. A change from one to
 //! the other costs at most a miss for each page that the one holds and the other does not: their *distance*.
 //! The expert that is the fewest distances behind leads. Blum, Burch, "On-line Learning and the Metrical Task
-//! System Problem", Machine Learning 39, 2000, show what experts cost that take turns at being best. An expert
-//! that was wrong for long must be able to return: regret is at most a miss for each page that the cache can
-//! hold.
+//! System Problem", Machine Learning 39, 2000, show what experts cost that take turns at being best. An
+//! expert that was wrong for long must be able to return: regret is at most a miss for each page that the
+//! cache can hold.
 
 use super::experts::{Expert, Shadows};
 use crate::manager::automatic::tuning::Tuning;
