@@ -68,7 +68,7 @@ impl Machine {
 
     /// One that is asked for the [least of some](Self::least_of) pages only, and so needs no order of all.
     pub fn without_orders(self) -> Self {
-        Self { held: Held::new(false, 0), ..self }
+        Self { held: Held::without_orders(), ..self }
     }
 
     fn with_rates(recipe: &Recipe, made_for: u32, numbers: Numbers, rates: Rates) -> Self {
@@ -89,7 +89,7 @@ impl Machine {
             repeat_time: turnover / REPEATS_PER_TURNOVER,
             looks_due: 0,
             numbers,
-            held: Held::new(true, seed),
+            held: Held::new(seed),
             departed: DepartedPages::new(made_for),
             streams: Streams::new(classes, revoked_time, made_for, tuning),
             miniatures: Miniatures::new(rates, first, tuning),
@@ -235,8 +235,8 @@ impl Machine {
         self.numbers.find(frame.0).is_some_and(|frame| self.own().contains(&frame))
     }
 
-    /// Which of `frames` goes, if only their pages may: the one worth least, or `candidate` where LRU
-    /// leads. Where ARC does, values stand in for it: they, too, tell pages used once from others.
+    /// Which of `frames` goes, if only their pages may: the one worth least, or `candidate` where LRU leads.
+    /// Where ARC does, values stand in for it: they, too, tell pages used once from others.
     pub fn least_of(
         &mut self,
         frames: impl Iterator<Item = FrameId>,
@@ -284,7 +284,7 @@ impl Manager for Machine {
         let departed = self.departed.take(block.page).filter(|_| !block.created);
         let kind = self.kind_of(stream, departed, block.created, now);
         let frame = self.numbers.add(block.frame.0, self.held.own());
-        // Which pages ARC's shadow keeps as used twice is its state: a cache that others led has another one.
+        // ARC's shadow knows this of pages of the sample. For others it is an estimate.
         let (sample, twice) = if self.rates().samples(block.page) {
             let sample = self.learn_of_new(block, frame, stream, kind);
             (sample, self.miniatures.pages.samples[sample].shadowed.arc == Place::T2)
@@ -336,7 +336,7 @@ impl Manager for Machine {
             let (slot, capacity) = (sample, self.capacity());
             let Access { page, creates, .. } = *access;
             let access = SampledAccess { page, stream, kind, now, slot, capacity, creates };
-            if !self.miniatures.use_held(&access, self.repeat_time, &mut self.streams) {
+            if !self.miniatures.use_held(&access, &mut self.streams) {
                 self.learn_of(frame, before.stream, access);
             }
         }

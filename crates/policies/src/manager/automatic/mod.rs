@@ -45,7 +45,7 @@ const REFITTED_MAX: u32 = 8192;
 pub enum Strategy {
     /// By what was learned of reuse intervals, always.
     Reuse,
-    /// By that, by LRU or by ARC: by the one whose shadow cache misses least, about.
+    /// By one of that, LRU and ARC: the one whose shadow cache is least behind.
     Auto,
 }
 

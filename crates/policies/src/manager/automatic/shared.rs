@@ -58,8 +58,7 @@ impl SharedLearning {
         }
     }
 
-    /// Which of the tenant's `frames` goes: the one worth least, or `candidate` where LRU
-    /// leads.
+    /// Which of the tenant's `frames` goes: the one worth least, or `candidate` where LRU leads.
     pub(super) fn least_of(
         &self,
         frames: impl Iterator<Item = FrameId>,

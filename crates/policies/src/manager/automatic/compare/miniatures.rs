@@ -8,7 +8,7 @@
 //! just fits the cache, the sample has more pages than a fixed number in half of all cases. LRU's miniature
 //! would then miss every page of a loop that LRU keeps.
 
-use super::arc::{Arc, Place};
+use super::arc::Arc;
 use super::experts::Expert;
 use super::judge::Judge;
 use super::lru::Lru;
@@ -60,17 +60,13 @@ impl Miniatures {
     }
 
     /// The short way for a page that every shadow holds, if none has to give up another page: most hits are
-    /// of that kind. Otherwise does nothing and returns false. A use of a page in ARC's T2 within
-    /// `repeat_time` of the last one is ignored, since it would change next to nothing.
+    /// of that kind. Otherwise does nothing and returns false.
     #[inline]
-    pub fn use_held(&mut self, access: &SampledAccess, repeat_time: u32, streams: &mut Streams) -> bool {
+    pub fn use_held(&mut self, access: &SampledAccess, streams: &mut Streams) -> bool {
         let slot = access.slot;
         let sample = self.pages.samples.get_mut(slot);
         let is_plain = |sample: &&mut Sample<Shadowed>| !access.creates && sample.shadowed.held.are_all();
         let Some(sample) = sample.filter(is_plain) else { return false };
-        if access.now.wrapping_sub(sample.last) < repeat_time && sample.shadowed.arc == Place::T2 {
-            return true;
-        }
         let capacity = access.capacity;
         if !self.lru.has_room(slot, capacity) || !self.arc.has_room(capacity) {
             return false;

@@ -77,15 +77,14 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Keeps the orders of use if they are `ordered`.
-    pub fn new(ordered: bool, seed: u64) -> Self {
-        Self {
-            frames: Vec::new(),
-            own: Vec::new(),
-            sampled: 0,
-            orders: ordered.then(Orders::default),
-            random: SplitMix64::new(seed),
-        }
+    /// None yet. `seed` decides which pages are drawn.
+    pub fn new(seed: u64) -> Self {
+        Self { orders: Some(Orders::default()), random: SplitMix64::new(seed), ..Self::without_orders() }
+    }
+
+    /// None yet, and no order of use is kept, so that no page can be chosen of all.
+    pub fn without_orders() -> Self {
+        Self { frames: Vec::new(), own: Vec::new(), sampled: 0, orders: None, random: SplitMix64::new(0) }
     }
 
     /// How many there are.
