@@ -30,7 +30,7 @@ macro_rules! tuning {
         /// All other numbers of it follow from these, from the size of the cache, or are the sizes of tables.
         /// `bufbench tune` prints what other values do to misses; each constant but `created_worth`, of which
         /// those traces say nothing, was tried at half and at twice its value on
-        /// `crates/bench/traces/tuning.list`, where no mean moved by 1 %.
+        /// `crates/bench/traces/tuning.list`, where no mean moved by 0.5 %.
         #[derive(Clone, Copy, PartialEq, Debug)]
         pub struct Tuning {
             $($(#[$doc])* pub $name: $type,)*
