@@ -166,7 +166,7 @@ impl Machine {
     #[inline]
     fn decide(&mut self) {
         if self.strategy == Strategy::Auto {
-            self.miniatures.decide(self.capacity(), self.now);
+            self.miniatures.decide(self.capacity());
         }
     }
 
@@ -301,7 +301,7 @@ impl Manager for Machine {
         let Some(frame) = self.numbers.remove(frame.0) else { return };
         let gone = self.held.remove(frame);
         self.streams[gone.used.stream].frames -= 1;
-        self.miniatures.settle(gone.sample, NIL);
+        self.miniatures.leave(gone.sample);
         self.departed.insert(page, gone.used, self.now, self.held.len() + 1);
     }
 
@@ -391,17 +391,11 @@ impl Manager for Machine {
         }
     }
 
-    /// The stream that used the page last answers for the mistake. Samples and shadows learn from the page's
-    /// return itself, when it comes in.
+    /// The stream that used the page last answers for the mistake while values lead. Samples and shadows learn
+    /// from the page's return itself, when it comes in.
     fn placeholder_used(&mut self, missing: &Access, _placeholder: FrameId) {
         if let Some(departed) = self.departed.find(missing.page).filter(|_| !missing.creates) {
-            // A page that was last used before values led may have gone by another expert's choice, which is
-            // not the stream's mistake. Nor does it answer for the first half turnover of values: little of
-            // what they keep can have been hit later than under LRU, so little could make up for mistakes.
-            let half_turnover = self.turnover() / 2;
-            let judge = &self.miniatures.judge;
-            let is_by_value = judge.leads_since(Expert::Value, departed.time, half_turnover, self.now);
-            self.streams.mistaken(departed.stream, is_by_value);
+            self.streams.mistaken(departed.stream, self.leader() == Expert::Value);
         }
     }
 

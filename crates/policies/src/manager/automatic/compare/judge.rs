@@ -18,16 +18,13 @@ pub(crate) struct Judge {
     /// Per expert: misses by which it is behind the best.
     pub regret: [f32; 3],
     leader: Expert,
-    /// Since when it leads.
-    leads_since: u32,
 }
 
 impl Judge {
     /// `first` leads, and nothing speaks for another.
     pub fn new(first: Expert, tuning: &Tuning) -> Self {
         let prior_regret = tuning.prior_regret;
-        let mut judge =
-            Self { prior_regret, prior: [0.0; 3], regret: [0.0; 3], leader: first, leads_since: 0 };
+        let mut judge = Self { prior_regret, prior: [0.0; 3], regret: [0.0; 3], leader: first };
         judge.trust(Expert::Lru);
         judge
     }
@@ -56,25 +53,16 @@ impl Judge {
         }
     }
 
-    /// Decides at `now` who leads; `distances` are those from the [best](Self::best) expert.
-    pub fn decide(&mut self, distances: [f32; 3], now: u32) {
+    /// Decides who leads; `distances` are those from the [best](Self::best) expert.
+    pub fn decide(&mut self, distances: [f32; 3]) {
         let behind =
             std::array::from_fn(|expert| self.prior[expert] + self.regret[expert] / distances[expert]);
-        let leader = least_of(behind);
-        if leader != self.leader {
-            (self.leader, self.leads_since) = (leader, now);
-        }
+        self.leader = least_of(behind);
     }
 
     /// The expert that chooses.
     pub fn leader(&self) -> Expert {
         self.leader
-    }
-
-    /// Whether `expert` leads now, and had led for a time of `before` at `time`.
-    pub fn leads_since(&self, expert: Expert, time: u32, before: u32, now: u32) -> bool {
-        let led = now.wrapping_sub(self.leads_since);
-        self.leader == expert && now.wrapping_sub(time) <= led.saturating_sub(before)
     }
 }
 
@@ -101,7 +89,7 @@ mod tests {
     /// Who leads after that many uses of pages that the shadows in `had` held, at a distance of 1000.
     fn after(judge: &mut Judge, had: &[Expert], uses: u32) -> Expert {
         (0..uses).for_each(|_| judge.score(set(had), 1000));
-        judge.decide([1000.0; 3], 0);
+        judge.decide([1000.0; 3]);
         judge.leader()
     }
 
@@ -129,24 +117,6 @@ mod tests {
         assert_eq!(after(&mut judge, &[Expert::Lru], 100_000), Expert::Lru);
         assert_eq!(after(&mut judge, &[Expert::Value, Expert::Arc], 500), Expert::Lru);
         assert_ne!(after(&mut judge, &[Expert::Value, Expert::Arc], 1000), Expert::Lru);
-    }
-
-    /// Times are taken modulo 2^32.
-    #[test]
-    fn an_expert_leads_for_longer_than_half_a_clock() {
-        let mut judge = lru();
-        let since = u32::MAX - 10;
-        (0..500).for_each(|_| judge.score(set(&[Expert::Value]), 1000));
-        judge.decide([1000.0; 3], since);
-        for later in [20, 1 << 30, (1 << 31) + 5, u32::MAX - 50] {
-            let now = since.wrapping_add(later);
-            assert!(judge.leads_since(Expert::Value, now.wrapping_sub(15), 0, now), "{later}");
-            assert!(judge.leads_since(Expert::Value, since, 0, now), "{later}");
-            assert!(!judge.leads_since(Expert::Value, since - 1, 0, now), "{later}");
-            assert!(judge.leads_since(Expert::Value, now.wrapping_sub(1), 9, now), "{later}");
-            assert!(!judge.leads_since(Expert::Value, since, 1, now), "{later}");
-            assert!(!judge.leads_since(Expert::Lru, now, 0, now), "{later}");
-        }
     }
 
     #[test]

@@ -47,15 +47,15 @@ impl Miniatures {
         }
     }
 
-    /// Decides who leads from `now` on, in a cache that holds `capacity` pages of the sample. The distance of
+    /// Decides who leads in a cache that holds `capacity` pages of the sample. The distance of
     /// an expert from the best is how many of these pages that one would hold and it would not; at least some
     /// share of all.
     #[inline]
-    pub fn decide(&mut self, capacity: u32, now: u32) {
+    pub fn decide(&mut self, capacity: u32) {
         if !std::mem::replace(&mut self.is_decided, true) {
             let (best, least) = (self.judge.best(), (capacity as f32 * self.distance_min_share).max(1.0));
             let distance = |other| (self.pages.difference(best, other) as f32).max(least);
-            self.judge.decide(Expert::ALL.map(distance), now);
+            self.judge.decide(Expert::ALL.map(distance));
         }
     }
 
@@ -90,8 +90,12 @@ impl Miniatures {
         }
         let is_learned = self.pages.samples.is_learned(page);
         let sample = &mut self.pages.samples[slot];
-        let had = sample.shadowed.held;
+        let mut had = sample.shadowed.held;
         let class = sample.learn(access, is_learned, had.has(Expert::Lru), streams);
+        // Following values did not keep it.
+        if std::mem::take(&mut sample.shadowed.given_up) {
+            had.set(Expert::Value, false);
+        }
         self.lru.access(slot, capacity, &mut self.pages);
         self.arc.access(slot, capacity, &mut self.pages);
         self.by_value.access(slot, class, capacity, &streams.classes, &mut self.pages);
@@ -131,6 +135,15 @@ impl Miniatures {
     pub fn settle(&mut self, slot: u32, frame: u32) {
         if let Some(sample) = self.pages.samples.get_mut(slot) {
             sample.frame = frame;
+        }
+    }
+
+    /// The cache gives up the page of `slot`. Does nothing for a page that is not remembered.
+    pub fn leave(&mut self, slot: u32) {
+        let leads = self.judge.leader() == Expert::Value;
+        if let Some(sample) = self.pages.samples.get_mut(slot) {
+            sample.frame = NIL;
+            sample.shadowed.given_up = leads && sample.shadowed.held.has(Expert::Value);
         }
     }
 

@@ -15,6 +15,8 @@ pub(crate) struct Shadowed {
     pub held: Shadows,
     /// Where the shadow by ARC lists it.
     pub arc: Place,
+    /// Whether the cache gave it up while values led, and the shadow by value held it then.
+    pub given_up: bool,
 }
 
 /// The sampled pages, and how many each set of shadows holds.
