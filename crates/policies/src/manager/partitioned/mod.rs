@@ -284,7 +284,6 @@ impl Partitioned {
         }
         if let Some(stream) = self.streams.get(loader) {
             stream.overruled();
-            self.overruled.take(page);
             self.overruled.push(page, u64::from(loader.serial) << 32 | u64::from(loader.slot));
             // A placeholder points to a frame, so there are never more overrules that can turn out wrong.
             self.overruled.trim(self.pool_frames);
