@@ -238,6 +238,25 @@ fn a_stream_that_keeps_being_wrong_is_not_followed_and_others_are() {
     assert!(!stream(&cache, 2).revoked && stream(&cache, 2).class == Class::Looping);
 }
 
+/// On the accesses of the test above. AMP as it was published has no fallback.
+#[test]
+fn only_amp_with_a_fallback_stops_following_a_stream_that_is_wrong() {
+    for (kind, falls_back) in [(ManagerKind::Amp, false), (ManagerKind::AmpPlus, true)] {
+        let mut cache = Cache::managed(819, kind);
+        let mut was_revoked = false;
+        for group in 0..40u64 {
+            for at in 0..5 * 490u64 {
+                cache.misses(1, std::iter::once(100_000 + group * 490 + at % 490));
+                if at % 4 == 0 {
+                    cache.misses(2, std::iter::once((group * 613 + at / 4) % 300));
+                }
+            }
+            was_revoked |= stream(&cache, 1).revoked;
+        }
+        assert_eq!(was_revoked, falls_back, "{kind}: {:?}", stream(&cache, 1));
+    }
+}
+
 /// With more loops than partitions, and more streams than are remembered, the state stays consistent.
 #[test]
 fn many_streams_pass() {

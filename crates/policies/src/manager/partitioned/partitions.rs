@@ -201,3 +201,22 @@ impl Partitions {
         self.ghosts.find(page).is_some()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_partition_gains_others_lose_in_proportion_to_their_targets() {
+        let (mut partitions, mut random) = (Partitions::new(1600), SplitMix64::new(1));
+        let [grows, other] = [1, 2].map(|owner| partitions.add(owner, 400, 0).expect("one of its own"));
+        for page in (0..90).map(PageId) {
+            partitions.evicted(grows, page, 0);
+            assert_eq!(partitions.loaded(page, 0, &mut random), Some(grows));
+        }
+        let [gained, of_default, of_other] = [(grows, 400.0), (DEFAULT, 800.0), (other, 400.0)]
+            .map(|(partition, before): (usize, f64)| (partitions.targets[partition] - before).abs());
+        assert_eq!((gained, of_default + of_other), (90.0, 90.0));
+        assert!((20.0..40.0).contains(&of_other), "{of_other} of 90 from the one with a third");
+    }
+}
