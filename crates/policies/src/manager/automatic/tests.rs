@@ -235,3 +235,32 @@ fn who_holds_all_frames_decides_as_from_the_first_on() {
         assert!(overruled > 1000, "{overruled}");
     }
 }
+
+#[test]
+fn pages_are_drawn_by_the_seed() {
+    let choices = |seed: u64| {
+        let (frames, mut random) = (200, SplitMix64::new(1));
+        let mut manager = Automatic::new(Strategy::Reuse, frames, seed);
+        let (mut pages, mut choices) = (Vec::new(), Vec::new());
+        for _ in 0..10_000 {
+            let access = access(random.below(1200));
+            if let Some(frame) = pages.iter().position(|page| *page == access.page) {
+                manager.block_accessed(FrameId(frame as u32), &access);
+                continue;
+            }
+            let mut frame = FrameId(pages.len() as u32);
+            if pages.len() < frames as usize {
+                pages.push(access.page);
+            } else {
+                frame = manager.replace_block(FrameId(0), Some(&access), &mut |_| false);
+                choices.push(frame);
+                manager.block_gone(frame, std::mem::replace(&mut pages[frame.index()], access.page));
+            }
+            let Access { page, file, context, .. } = access;
+            manager.new_block(&Block { frame, page, file, context, created: false });
+        }
+        choices
+    };
+    assert_eq!(choices(1), choices(1));
+    assert_ne!(choices(1), choices(2));
+}

@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn each_constant_is_scaled_by_itself() {
-        let tuning = Tuning::default();
+        let tuning = Tuning { reach: 3, right_share: 0.3, ..Tuning::default() };
         for constant in Tuning::CONSTANTS {
             let doubled = constant.scaled(&tuning, 2.0);
             for other in Tuning::CONSTANTS {

@@ -314,6 +314,18 @@ mod tests {
         assert!(streams[slot].is_revoked());
     }
 
+    #[test]
+    fn a_stream_answers_for_its_own_mistakes_alone() {
+        let mut streams = streams(100);
+        let slots = [1, 2].map(|context| streams.find(ContextId(context), FileId(0), 0));
+        for now in 0..u32::from(OVERRULES) {
+            slots.iter().for_each(|slot| streams.overruled(*slot, now));
+            streams.mistaken(slots[1], true);
+        }
+        assert_eq!(slots.map(|slot| streams[slot].is_revoked()), [false, true]);
+        assert_eq!(slots.map(|slot| streams[slot].mistakes), [0, 256]);
+    }
+
     /// As many mistakes as there were gains do not count, up to the most that there can be.
     #[test]
     fn gains_make_up_for_as_many_mistakes() {

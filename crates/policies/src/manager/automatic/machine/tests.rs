@@ -255,3 +255,53 @@ fn streams_are_named_by_what_becomes_of_their_pages() {
     });
     assert_eq!(named, [(1, Class::Looping), (2, Class::OneShot)]);
 }
+
+#[test]
+fn choices_by_arc_are_no_overrules_of_a_stream() {
+    let (mut random, mut pool) = (SplitMix64::new(1), Pool::new(1));
+    let mut overruled = 0;
+    for at in 0..1500u64 {
+        pool.follow(Expert::Arc);
+        let page = if at.is_multiple_of(2) { at / 2 % 150 } else { 200 + random.below(60) };
+        let newest = pool.pages.last().copied();
+        pool.access(page, 1, |frames| frames - 1);
+        overruled += u32::from(pool.pages.len() == FRAMES as usize && pool.pages.last().copied() == newest);
+    }
+    assert!(overruled > 500, "{overruled}");
+    let stream = pool.manager.streams.find(ContextId(1), FileId(0), pool.manager.now);
+    pool.manager.streams.mistaken(stream, true);
+    assert_eq!(pool.manager.streams[stream].verdict.wrong, 0, "there is no overrule that could be wrong");
+}
+
+#[test]
+fn frames_are_named_in_their_order_of_use() {
+    let mut pool = Pool::new(1);
+    (0..60).for_each(|page| pool.access(page, 0, |_| 0));
+    (0..30).rev().for_each(|page| pool.access(page, 0, |_| 0));
+    let by_use: Vec<u32> = pool.manager.frames_by_use().into_iter().map(|frame| frame.0).collect();
+    assert!(by_use.into_iter().eq((30..60).chain((0..30).rev())));
+}
+
+#[test]
+fn a_page_with_new_contents_counts_as_used_once() {
+    let mut pool = Pool::new(1);
+    let twice = |pool: &Pool| pool.manager.held.get(0).expect("an owned frame").used.twice;
+    for (creates, expected) in [(false, false), (false, true), (true, false), (false, true)] {
+        pool.creates = creates;
+        pool.access(7, 0, |_| 0);
+        assert_eq!(twice(&pool), expected);
+    }
+}
+
+#[test]
+fn uses_within_a_thirty_second_of_a_turnover_are_one() {
+    let mut pool = Pool::new(1);
+    let period = pool.manager.turnover() / 32;
+    let time = |pool: &Pool| pool.manager.held.get(0).expect("an owned frame").used.time;
+    (0..2).for_each(|_| pool.access(7, 0, |_| 0));
+    let first = time(&pool);
+    (1..period).for_each(|_| pool.access(7, 0, |_| 0));
+    assert_eq!(time(&pool), first);
+    pool.access(7, 0, |_| 0);
+    assert_ne!(time(&pool), first);
+}
