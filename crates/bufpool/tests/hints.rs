@@ -199,6 +199,31 @@ fn a_list_goes_on_after_a_plan_that_panics() {
     assert_eq!(rest(&mut hints), (1..50).collect::<Vec<u64>>());
 }
 
+/// A plan that takes the place of an iterator ends that one where it may call the pool, as an iterator does
+/// that has another list and guards of its own.
+#[test]
+fn an_iterator_that_a_new_plan_ends_may_have_a_list_of_its_own() {
+    in_a_minute(|| {
+        let folder = directory();
+        let pool = plain().open().unwrap();
+        let file = stamped_file(&pool, &folder, 100);
+        let tenant = pool.default_tenant();
+        let mut leaves = tenant.hint(pages_of(&file, 50..100)).unwrap();
+        let index = file.clone();
+        let tuples = std::iter::from_fn(move || {
+            let leaf = leaves.next().unwrap()?;
+            Some(index.page(leaf.page().number() - 50).into())
+        });
+        let mut hints = tenant.hint(tuples).unwrap();
+        assert_eq!(hints.next().unwrap().unwrap().page().number(), 0);
+        hints.replan(pages_of(&file, [7, 8])).unwrap();
+        assert_eq!(hints.next().unwrap().unwrap().page().number(), 7);
+        drop(hints);
+        assert!(pool.stats().hints.iter().all(|site| site.open == 0), "{:?}", pool.stats().hints);
+        pool.check_invariants();
+    });
+}
+
 /// Pages are made while a list names them in the same order, and read in another one, which is known
 /// afterwards. What is kept is what Belady's policy would keep.
 #[test]

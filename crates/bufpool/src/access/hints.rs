@@ -434,10 +434,9 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
         let pages = pages.into_iter().collect();
         self.tell(false);
         let before = self.list;
-        {
+        let replaced = {
             let mut policy = self.tenant.lock_policy(HINT)?;
             self.list = self.open_list(&mut policy);
-            self.pages = None;
             self.cursor.yielded = pages;
             self.cursor.disclosed = 0;
             if let Some(before) = before {
@@ -450,7 +449,10 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
             if let Some(before) = before {
                 self.ended.add(&policy.end_hints(before.id, before.context, self.depth_max));
             }
-        }
+            self.pages.take()
+        };
+        // Without the lock: the iterator may have guards and lists of its own, which end with it.
+        drop(replaced);
         self.pump();
         Ok(())
     }
