@@ -441,3 +441,21 @@ fn a_new_plan_is_told_before_its_pages() {
     let expected = ["file 0", "site 1 -", "hint 0..=7", "replan", "hint 20..=27", "hints end"];
     assert_eq!(*order.0.lock().unwrap(), expected);
 }
+
+/// Pages that no file can have are recorded as the last possible page, which has no next one.
+#[test]
+fn hints_of_impossible_pages_are_recorded() {
+    let directory = directory();
+    let order = Order::default();
+    let pool = deterministic().recorder(Box::new(order.clone())).open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", 1);
+    let impossible = bufpool::HintedPage { file: bufpool_policies::FileId(u32::MAX), number: u64::MAX };
+    let pages = [impossible, bufpool::HintedPage::from(file.page(0)), impossible];
+    let hints = pool.default_tenant().hint(pages).unwrap();
+    drop(hints);
+    let last = (1_u64 << PageId::NUMBER_BITS) - 1;
+    let hint = |number| format!("hint {number}..={number}");
+    let hints = [hint(last), hint(0), hint(last)];
+    let expected = ["file 0", "site 1 -", &hints[0], &hints[1], &hints[2], "hints end"];
+    assert_eq!(*order.0.lock().unwrap(), expected);
+}

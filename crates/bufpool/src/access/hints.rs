@@ -337,7 +337,7 @@ impl Cursor {
     /// Tells the recorder of the hints from `first` on that were disclosed, in runs of neighbours.
     fn record(&self, first: usize, policy: &mut PolicyState, list: Disclosed) {
         let pages: Vec<PageId> = self.yielded.range(first..self.disclosed).map(|hint| hint.id()).collect();
-        for run in pages.chunk_by(|one, other| one.0 + 1 == other.0) {
+        for run in pages.chunk_by(|one, other| one.0.checked_add(1) == Some(other.0)) {
             let (tenant, first, last) = (list.id.tenant().0, run[0], run[run.len() - 1]);
             policy.record(Event::Hint { tenant, first, last });
         }
