@@ -584,6 +584,29 @@ fn leaving_the_commons_goes_on() {
     pool.check_invariants();
 }
 
+/// The same of a list that accesses move: it goes on behind those that were made before.
+#[test]
+fn leaving_the_commons_goes_on_where_other_reads_have_come_to() {
+    let folder = directory();
+    let pool = small().frames(100).read_ahead(false).open().unwrap();
+    let file = stamped_file(&pool, &folder, 300);
+    let tenant = pool.tenant("t").open().unwrap();
+    let numbers = scattered(60, 300);
+    let mut hints = tenant.hint(pages_of(&file, numbers.clone())).unwrap();
+    numbers[..10].iter().for_each(|number| drop(tenant.read(file.page(*number)).unwrap()));
+    tenant.set_floor_frames(10).unwrap();
+    hints.extend([]);
+    assert_eq!(hints.position(), 10);
+    numbers[10..14].iter().for_each(|number| drop(tenant.read(file.page(*number)).unwrap()));
+    hints.extend([]);
+    assert_eq!(hints.position(), 14);
+    let rest: Vec<u64> = rest(&mut hints);
+    assert_eq!(rest, numbers[14..]);
+    let counts = hints.counts();
+    assert_eq!((counts.used, counts.skipped), (60, 0), "{counts:?}");
+    pool.check_invariants();
+}
+
 /// What became of hints is in the statistics and in the report, by tenant and by the place of the call.
 #[test]
 fn statistics_and_report_tell_lists_apart() {

@@ -281,6 +281,9 @@ impl<I> Hints<I> {
             Some(state) => self.cursor.follow(state.position + list.opened_at),
             None => {
                 // The tenant has left the commons, which ended its lists.
+                if let Some(ended) = policy.directory.hints_ended(list.id).filter(|_| !self.leads) {
+                    self.cursor.follow(ended.position + list.opened_at);
+                }
                 self.ended.add(&policy.close_hints(list.id, list.context, self.depth_max));
                 self.cursor.disclosed = 0;
                 self.list = self.open_list(&mut policy);

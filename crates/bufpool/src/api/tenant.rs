@@ -765,6 +765,9 @@ impl Tenant {
     pub fn set_floor_frames(&self, frames: u32) -> Result<()> {
         const OPERATION: &str = "set floor";
         let mut policy = self.lock_policy(OPERATION)?;
+        // A tenant that leaves the commons takes its pages along in their order, and its lists go on from
+        // where its accesses have come to. So hits that are noted and not yet applied come first.
+        self.pool.drain_logs(&mut policy);
         self.check_limits_may_change(&policy, OPERATION)?;
         let before = policy.directory.floor_frames(self.tenant_id());
         self.pool.check_floors(&policy, before, frames, OPERATION)?;
@@ -786,6 +789,8 @@ impl Tenant {
         const OPERATION: &str = "set cap";
         {
             let mut policy = self.lock_policy(OPERATION)?;
+            // As in `set_floor_frames`.
+            self.pool.drain_logs(&mut policy);
             self.check_limits_may_change(&policy, OPERATION)?;
             let set =
                 policy.set_limit(self.tenant_id(), |directory| directory.set_cap(self.tenant_id(), frames));

@@ -117,8 +117,13 @@ impl Directory {
     /// Counts of a list that its reader has not closed: of one that is open, or has ended because its tenant
     /// left the commons.
     pub fn hint_counts(&self, list: HintListId) -> Option<HintCounts> {
-        let ended = || self.ended_hints.iter().find(|(ended, _)| *ended == list).map(|(_, counts)| *counts);
-        self.hint_state(list).map(|state| state.counts).or_else(ended)
+        self.hint_state(list).or_else(|| self.hints_ended(list)).map(|state| state.counts)
+    }
+
+    /// The last state of a list that has ended because its tenant left the commons, until its reader closes
+    /// it.
+    pub fn hints_ended(&self, list: HintListId) -> Option<ListState> {
+        self.ended_hints.iter().find(|(ended, _)| *ended == list).map(|(_, state)| *state)
     }
 
     /// The tenant's open lists.
@@ -133,7 +138,7 @@ impl Directory {
     /// the commons is closed by its reader as any other.
     pub fn close_hints(&mut self, list: HintListId) -> Option<HintCounts> {
         if let Some(at) = self.ended_hints.iter().position(|(ended, _)| *ended == list) {
-            return Some(self.ended_hints.swap_remove(at).1);
+            return Some(self.ended_hints.swap_remove(at).1.counts);
         }
         let mut unread = Vec::new();
         let hints = self.disclosed(list)?;
@@ -160,8 +165,10 @@ impl Directory {
     /// The tenant gets another account, in which its lists do not go on.
     pub(super) fn end_all_hints(&mut self, tenant: TenantId) {
         for list in self.open_lists(tenant) {
+            let state = self.hint_state(list);
             let counts = self.close_hints(list);
-            self.ended_hints.extend(counts.map(|counts| (list, counts)));
+            let last = state.zip(counts).map(|(state, counts)| ListState { counts, ..state });
+            self.ended_hints.extend(last.map(|last| (list, last)));
         }
     }
 

@@ -47,7 +47,7 @@ use crate::{
     allocation::{Allocation, Ledger, LevelOne},
     error::DirectoryError,
     frame_table::FrameState,
-    hints::{HintCounts, HintListId},
+    hints::{HintListId, ListState},
     ids::{AccountId, TenantId},
     tenant::TenantStats,
 };
@@ -99,7 +99,7 @@ pub struct Directory {
     hint_lists: u64,
     /// Lists that ended because their tenants left the commons, as long as their readers have not closed
     /// them.
-    ended_hints: Vec<(HintListId, HintCounts)>,
+    ended_hints: Vec<(HintListId, ListState)>,
     /// Whether it matters who accesses a block: shared pages are protected, or there are open lists.
     watches_accessors: bool,
     /// Numbers for the next tenants, the lowest first: all slots that are vacant, and some that were. Has
