@@ -558,6 +558,33 @@ fn batches_and_prefetches_are_served_from_a_tier() {
     assert_eq!((counts(), wrong), ((PAGES + 5, 6), 0), "they are there");
 }
 
+/// Pages of a batch that the tier has, and for which no frame is left, are no misses that the tier served.
+#[test]
+fn copies_without_a_frame_are_no_hits() {
+    let device = stamped_device(PAGES);
+    device.set_latency(Duration::from_micros(200), Duration::from_micros(300));
+    let options = small().frame_wait_ms(1).tier_wait_ms(10_000);
+    let options = over(options, Arc::new(MemoryTier::new(PAGES as u32)), TierPolicy::Demote);
+    let (pool, file) = open_on(options, &device);
+    let tenant = pool.default_tenant();
+    (0..PAGES).for_each(|number| drop(tenant.read(file.page(number)).unwrap()));
+    let last = PAGES - u64::from(FRAMES) + 1..PAGES;
+    let pins: Vec<_> = last.map(|number| tenant.pin(file.page(number)).unwrap()).collect();
+    let pages = [1, 3, 5].map(|number| file.page(number));
+    let granted = tenant.read_many(&pages).into_iter().map(|page| page.unwrap().is_some());
+    assert!(granted.eq([true, false, false]), "there is one frame");
+    drop(pins);
+    let check = || {
+        let stats = pool.stats();
+        let tier = stats.tier.as_ref().unwrap();
+        assert_eq!(stats.reads + tier.hits, stats.misses, "{tier:?}");
+        (stats.misses - PAGES, tier.hits)
+    };
+    assert_eq!(check(), (1, 1));
+    pages.into_iter().for_each(|page| drop(tenant.read(page).unwrap()));
+    assert_eq!(check(), (3, 1), "the copies have left the tier");
+}
+
 /// A run that is read from the file, though an exclusive tier has its pages, leaves no page in both places.
 #[test]
 fn an_exclusive_tier_forgets_runs_that_pass_it_by() {

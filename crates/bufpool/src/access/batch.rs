@@ -430,6 +430,7 @@ impl<'g> Stream<'_, '_, 'g> {
             Eviction::of(pool).vacate(admitted, tenant.tenant_id(), site, false, Emptying::Waiting(None))
         };
         let Some(Ok(Emptied::Frame(mut lease))) = admitted.into_iter().next().map(empty) else {
+            pool.tier.iter().for_each(|tier| tier.served_no_miss());
             return entry.load.give_up();
         };
         let (file, number) = (&entry.page.file().shared, entry.page.number());

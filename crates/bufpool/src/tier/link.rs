@@ -346,6 +346,11 @@ impl TierLink {
     /// Notes that the engine's hooks have rejected a copy that was taken.
     pub fn was_rejected(&self) {
         Counts::count(&self.counts.wrong);
+        self.served_no_miss();
+    }
+
+    /// Notes that a copy that was taken has served no miss after all.
+    pub fn served_no_miss(&self) {
         Counts::count(&self.counts.absent);
         self.counts.hits.fetch_sub(1, Ordering::Relaxed);
     }

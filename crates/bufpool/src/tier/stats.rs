@@ -54,7 +54,7 @@ pub struct TierStats {
     pub not_admitted: u64,
     /// Misses that it served.
     pub hits: u64,
-    /// Questions that it answered without a copy, or with a wrong one.
+    /// Questions that it answered without a copy, with a wrong one, or with one for which no frame was left.
     pub absent: u64,
     /// Questions that it did not answer in time.
     pub timed_out: u64,
