@@ -671,6 +671,31 @@ mod tests {
         pool.check_invariants();
     }
 
+    /// Its number may be another tenant's by the time that somebody carries out what it wanted.
+    #[test]
+    fn what_a_closed_tenant_wanted_is_not_brought_in_for_the_next_one() {
+        let device = SimDevice::new(1);
+        device.put("data", &vec![0; 64 * 4096]);
+        let options = PoolOptions::new().frames(64).page_bytes(4096).threads_max(8).read_ahead(false);
+        let pool = options.open_on(&device).unwrap();
+        let file = pool.open_file("data", FileOptions::new()).unwrap();
+        let tenant = pool.tenant("closed").open().unwrap();
+        let hints = tenant.hint((0..32).map(|number| file.page(number).into()).collect::<Vec<_>>()).unwrap();
+        {
+            let mut policy = pool.shared().policy.lock();
+            policy.ask_for_disclosed(tenant.tenant_id());
+            pool.shared().note_plans_made(&policy);
+            assert!(policy.has_wants());
+        }
+        tenant.clone().close().unwrap();
+        let next = pool.tenant("next").open().unwrap();
+        assert_eq!(next.id(), tenant.id());
+        Prefetch::of(pool.shared()).carry_out_plans_now();
+        assert_eq!(pool.stats().prefetch_issued, 0);
+        drop(hints);
+        pool.check_invariants();
+    }
+
     /// Carried out within each other, plans would want ever more stack.
     #[test]
     fn plans_that_are_made_while_plans_are_carried_out_wait() {

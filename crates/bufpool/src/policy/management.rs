@@ -108,6 +108,8 @@ impl PolicyState {
         let was_managed = self.directory.is_managed(id) && !self.directory.is_in_commons(id);
         self.directory.close_tenant(id)?;
         self.directory.forget_rate(id);
+        // The tenant's number may soon be another's.
+        self.ahead.wanted.retain(|(tenant, ..)| *tenant != id);
         let entry = &mut self.tenants[id.index()];
         entry.closed = true;
         let had_program = entry.program().is_some();
