@@ -584,6 +584,31 @@ fn leaving_the_commons_goes_on() {
     pool.check_invariants();
 }
 
+/// Below a cap that leaves no room for pages ahead the list is only read. What became of its hints before is
+/// still counted.
+#[test]
+fn a_cap_that_leaves_no_room_ahead_takes_no_counts_away() {
+    let folder = directory();
+    let pool = small().frames(100).read_ahead(false).open().unwrap();
+    let file = stamped_file(&pool, &folder, 300);
+    let tenant = pool.tenant("t").open().unwrap();
+    let numbers = scattered(60, 300);
+    let mut hints = tenant.hint(pages_of(&file, numbers.clone())).unwrap();
+    (0..20).for_each(|_| drop(hints.next().unwrap().unwrap()));
+    let of_hints = |hints: &Hints| {
+        let counts = hints.counts();
+        (counts.given, counts.used, counts.lists)
+    };
+    let before = of_hints(&hints);
+    assert_eq!(before.1, 20);
+    tenant.set_cap_frames(1).unwrap();
+    assert_eq!(rest(&mut hints), numbers[20..]);
+    assert_eq!(hints.depth(), 0);
+    assert_eq!(of_hints(&hints), before);
+    hints.replan(pages_of(&file, [7])).unwrap();
+    assert_eq!((rest(&mut hints), of_hints(&hints)), (vec![7], before));
+}
+
 /// The same of a list that accesses move: it goes on behind those that were made before.
 #[test]
 fn leaving_the_commons_goes_on_where_other_reads_have_come_to() {

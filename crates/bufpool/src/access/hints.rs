@@ -213,15 +213,16 @@ impl<I> Hints<I> {
         self.cursor.position
     }
 
-    /// What became of the hints of this list so far. All zero where hints are off, and once the tenant or the
-    /// pool is closed. Applies the hits that the calling thread has noted, under a lock of the pool.
+    /// What became of the hints of this list so far. What it names while hints are off is not counted. All
+    /// zero once the tenant or the pool is closed. Applies the hits that the calling thread has noted, under
+    /// a lock of the pool.
     pub fn counts(&self) -> HintCounts {
-        let (Some(list), Ok(mut policy)) = (self.list, self.tenant.lock_policy(HINT)) else {
-            return HintCounts::default();
-        };
-        self.sync(&mut policy, list);
+        let Ok(mut policy) = self.tenant.lock_policy(HINT) else { return HintCounts::default() };
         let mut counts = self.ended;
-        counts.add(&policy.directory.hint_counts(list.id).unwrap_or_default());
+        if let Some(list) = self.list {
+            self.sync(&mut policy, list);
+            counts.add(&policy.directory.hint_counts(list.id).unwrap_or_default());
+        }
         counts
     }
 
