@@ -92,7 +92,7 @@ impl Machine {
             held: Held::new(seed),
             departed: DepartedPages::new(made_for),
             streams: Streams::new(classes, revoked_time, made_for, tuning),
-            miniatures: Miniatures::new(rates, first, tuning),
+            miniatures: Miniatures::new(rates, first, turnover, tuning),
             is_undecided: true,
         }
     }
@@ -166,7 +166,7 @@ impl Machine {
     #[inline]
     fn decide(&mut self) {
         if self.strategy == Strategy::Auto {
-            self.miniatures.decide(self.capacity());
+            self.miniatures.decide(self.capacity(), self.now);
         }
     }
 
@@ -391,11 +391,17 @@ impl Manager for Machine {
         }
     }
 
-    /// The stream that used the page last answers for the mistake while values lead. Samples and shadows learn
-    /// from the page's return itself, when it comes in.
+    /// The stream that used the page last answers for the mistake while values lead. Samples and shadows
+    /// learn from the page's return itself, when it comes in.
     fn placeholder_used(&mut self, missing: &Access, _placeholder: FrameId) {
         if let Some(departed) = self.departed.find(missing.page).filter(|_| !missing.creates) {
-            self.streams.mistaken(departed.stream, self.leader() == Expert::Value);
+            // A page that was last used before values led may have gone by another expert's choice, which is
+            // not the stream's mistake. Nor does it answer for the first half turnover of values: little of
+            // what they keep can have been hit later than under LRU, so little could make up for mistakes.
+            let half_turnover = self.turnover() / 2;
+            let judge = &self.miniatures.judge;
+            let is_by_value = judge.values_lead_since(departed.time, half_turnover, self.now);
+            self.streams.mistaken(departed.stream, is_by_value);
         }
     }
 

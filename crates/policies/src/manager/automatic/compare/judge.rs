@@ -18,13 +18,26 @@ pub(crate) struct Judge {
     /// Per expert: misses by which it is behind the best.
     pub regret: [f32; 3],
     leader: Expert,
+    /// An interruption of the lead of values up to this time ends nothing.
+    pause_max: u32,
+    /// Since when values lead, or did, but for such interruptions; and when they last ceased to, if they did.
+    values_since: u32,
+    values_until: Option<u32>,
 }
 
 impl Judge {
-    /// `first` leads, and nothing speaks for another.
-    pub fn new(first: Expert, tuning: &Tuning) -> Self {
+    /// `first` leads, and nothing speaks for another. A time of `pause_max` is short for an expert.
+    pub fn new(first: Expert, pause_max: u32, tuning: &Tuning) -> Self {
         let prior_regret = tuning.prior_regret;
-        let mut judge = Self { prior_regret, prior: [0.0; 3], regret: [0.0; 3], leader: first };
+        let mut judge = Self {
+            prior_regret,
+            prior: [0.0; 3],
+            regret: [0.0; 3],
+            leader: first,
+            pause_max,
+            values_since: 0,
+            values_until: None,
+        };
         judge.trust(Expert::Lru);
         judge
     }
@@ -53,16 +66,32 @@ impl Judge {
         }
     }
 
-    /// Decides who leads; `distances` are those from the [best](Self::best) expert.
-    pub fn decide(&mut self, distances: [f32; 3]) {
+    /// Decides at `now` who leads; `distances` are those from the [best](Self::best) expert.
+    pub fn decide(&mut self, distances: [f32; 3], now: u32) {
         let behind =
             std::array::from_fn(|expert| self.prior[expert] + self.regret[expert] / distances[expert]);
-        self.leader = least_of(behind);
+        let before = std::mem::replace(&mut self.leader, least_of(behind));
+        if before == self.leader {
+            return;
+        }
+        if before == Expert::Value {
+            self.values_until = Some(now);
+        } else if self.leader == Expert::Value
+            && self.values_until.is_none_or(|until| now.wrapping_sub(until) > self.pause_max)
+        {
+            self.values_since = now;
+        }
     }
 
     /// The expert that chooses.
     pub fn leader(&self) -> Expert {
         self.leader
+    }
+
+    /// Whether values lead now, and had led for a time of `before` at `time`, but for short interruptions.
+    pub fn values_lead_since(&self, time: u32, before: u32, now: u32) -> bool {
+        let led = now.wrapping_sub(self.values_since);
+        self.leader == Expert::Value && now.wrapping_sub(time) <= led.saturating_sub(before)
     }
 }
 
@@ -83,13 +112,13 @@ mod tests {
     }
 
     fn lru() -> Judge {
-        Judge::new(Expert::Lru, &Tuning::default())
+        Judge::new(Expert::Lru, 100, &Tuning::default())
     }
 
     /// Who leads after that many uses of pages that the shadows in `had` held, at a distance of 1000.
     fn after(judge: &mut Judge, had: &[Expert], uses: u32) -> Expert {
         (0..uses).for_each(|_| judge.score(set(had), 1000));
-        judge.decide([1000.0; 3]);
+        judge.decide([1000.0; 3], 0);
         judge.leader()
     }
 
@@ -117,6 +146,39 @@ mod tests {
         assert_eq!(after(&mut judge, &[Expert::Lru], 100_000), Expert::Lru);
         assert_eq!(after(&mut judge, &[Expert::Value, Expert::Arc], 500), Expert::Lru);
         assert_ne!(after(&mut judge, &[Expert::Value, Expert::Arc], 1000), Expert::Lru);
+    }
+
+    /// Times are taken modulo 2^32.
+    #[test]
+    fn values_lead_for_longer_than_half_a_clock() {
+        let mut judge = lru();
+        let since = u32::MAX - 10;
+        (0..500).for_each(|_| judge.score(set(&[Expert::Value]), 1000));
+        judge.decide([1000.0; 3], since);
+        for later in [20, 1 << 30, (1 << 31) + 5, u32::MAX - 50] {
+            let now = since.wrapping_add(later);
+            assert!(judge.values_lead_since(now.wrapping_sub(15), 0, now), "{later}");
+            assert!(judge.values_lead_since(since, 0, now), "{later}");
+            assert!(!judge.values_lead_since(since - 1, 0, now), "{later}");
+            assert!(judge.values_lead_since(now.wrapping_sub(1), 9, now), "{later}");
+            assert!(!judge.values_lead_since(since, 1, now), "{later}");
+        }
+    }
+
+    #[test]
+    fn a_short_interruption_does_not_end_the_lead_of_values() {
+        for (pause, goes_on) in [(100, true), (101, false)] {
+            let mut judge = lru();
+            let mut lead = |expert: Expert, now: u32| {
+                judge.regret = [f32::MAX; 3];
+                judge.regret[expert as usize] = 0.0;
+                judge.decide([1000.0; 3], now);
+                judge.values_lead_since(35, 0, now)
+            };
+            assert!(!lead(Expert::Lru, 30) && lead(Expert::Value, 35));
+            assert!(!lead(Expert::Lru, 50), "LRU leads");
+            assert_eq!(lead(Expert::Value, 50 + pause), goes_on);
+        }
     }
 
     #[test]

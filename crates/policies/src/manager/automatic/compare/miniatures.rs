@@ -34,28 +34,28 @@ pub(crate) struct Miniatures {
 }
 
 impl Miniatures {
-    /// Of no pages, by `first` for the time being.
-    pub fn new(rates: Rates, first: Expert, tuning: &Tuning) -> Self {
+    /// Of no pages, by `first` for the time being, of a cache that misses fill within `turnover`.
+    pub fn new(rates: Rates, first: Expert, turnover: u32, tuning: &Tuning) -> Self {
         Self {
             distance_min_share: tuning.distance_min_share,
             pages: SampledPages::new(Samples::new(rates)),
             lru: Lru::new(),
             arc: Arc::default(),
             by_value: ByValue::default(),
-            judge: Judge::new(first, tuning),
+            judge: Judge::new(first, turnover, tuning),
             is_decided: false,
         }
     }
 
-    /// Decides who leads in a cache that holds `capacity` pages of the sample. The distance of
+    /// Decides who leads from `now` on, in a cache that holds `capacity` pages of the sample. The distance of
     /// an expert from the best is how many of these pages that one would hold and it would not; at least some
     /// share of all.
     #[inline]
-    pub fn decide(&mut self, capacity: u32) {
+    pub fn decide(&mut self, capacity: u32, now: u32) {
         if !std::mem::replace(&mut self.is_decided, true) {
             let (best, least) = (self.judge.best(), (capacity as f32 * self.distance_min_share).max(1.0));
             let distance = |other| (self.pages.difference(best, other) as f32).max(least);
-            self.judge.decide(Expert::ALL.map(distance));
+            self.judge.decide(Expert::ALL.map(distance), now);
         }
     }
 
