@@ -18,10 +18,11 @@ pub(crate) struct Judge {
     /// Per expert: misses by which it is behind the best.
     pub regret: [f32; 3],
     leader: Expert,
-    /// An interruption of the lead of values up to this time ends nothing.
+    /// An interruption of the lead of values that is no longer than this counts as none.
     pause_max: u32,
-    /// Since when values lead, or did, but for such interruptions; and when they last ceased to, if they did.
+    /// Since when values lead or led, apart from such interruptions.
     values_since: u32,
+    /// When they ceased to, if they did.
     values_until: Option<u32>,
 }
 
@@ -88,7 +89,7 @@ impl Judge {
         self.leader
     }
 
-    /// Whether values lead now, and had led for a time of `before` at `time`, but for short interruptions.
+    /// Whether values lead now, and had led for a time of `before` at `time`, apart from short interruptions.
     pub fn values_lead_since(&self, time: u32, before: u32, now: u32) -> bool {
         let led = now.wrapping_sub(self.values_since);
         self.leader == Expert::Value && now.wrapping_sub(time) <= led.saturating_sub(before)
