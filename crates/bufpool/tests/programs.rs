@@ -668,14 +668,17 @@ fn a_page_that_a_program_releases_leaves() {
         assert_eq!(resident(&pool, &own), 4);
         read(&own, &file, 4..5);
         pool.check_invariants();
-        // The pool's own writer may just hold the page, which then stays.
-        let left = if is_alone { 3..=3 } else { 3..=4 };
-        assert!(left.contains(&resident(&pool, &own)), "{}", pool.report());
+        // A page that the pool's writer has stays, and the program asks again with the next page.
+        let mut others = 5..64;
+        while !is_alone && resident(&pool, &own) > 3 {
+            read(&own, &file, [others.next().expect("the writer lets go of it")]);
+        }
+        assert_eq!(resident(&pool, &own), 3, "{}", pool.report());
         let before = misses(&pool, &own);
         for number in 0..4 {
             assert_eq!(version(&own.read(file.page(number)).unwrap(), number), 3);
         }
-        assert!(misses(&pool, &own) > before || !is_alone);
+        assert!(misses(&pool, &own) > before);
         for round in 0..200 {
             let number = round * 7 % 40;
             let held = own.read(file.page(number)).unwrap();
