@@ -558,13 +558,19 @@ fn a_closed_tenant_or_pool_ends_the_list() {
     assert_eq!(late.next().unwrap_err().kind(), ErrorKind::PoolClosed);
 }
 
-/// A tenant that leaves the commons, or gets another manager by its first directive, keeps its lists' reader.
-#[test]
-fn leaving_the_commons_goes_on() {
+/// A pool of 100 frames, and a file of 300 pages and a tenant without anything of its own in it.
+fn in_the_commons() -> (tempfile::TempDir, Pool, File, Tenant) {
     let folder = directory();
     let pool = small().frames(100).read_ahead(false).open().unwrap();
     let file = stamped_file(&pool, &folder, 300);
     let tenant = pool.tenant("t").open().unwrap();
+    (folder, pool, file, tenant)
+}
+
+/// A tenant that leaves the commons, or gets another manager by its first directive, keeps its lists' reader.
+#[test]
+fn leaving_the_commons_goes_on() {
+    let (_folder, pool, file, tenant) = in_the_commons();
     let numbers = scattered(300, 300);
     let mut hints = tenant.hint(pages_of(&file, numbers.clone())).unwrap();
     let mut read: Vec<u64> = (0..50).map(|_| hints.next().unwrap().unwrap().page().number()).collect();
@@ -584,14 +590,31 @@ fn leaving_the_commons_goes_on() {
     pool.check_invariants();
 }
 
+/// The same of a list that accesses move: it goes on behind those that were made before.
+#[test]
+fn leaving_the_commons_goes_on_where_other_reads_have_come_to() {
+    let (_folder, pool, file, tenant) = in_the_commons();
+    let numbers = scattered(60, 300);
+    let mut hints = tenant.hint(pages_of(&file, numbers.clone())).unwrap();
+    numbers[..10].iter().for_each(|number| drop(tenant.read(file.page(*number)).unwrap()));
+    tenant.set_floor_frames(10).unwrap();
+    hints.extend([]);
+    assert_eq!(hints.position(), 10);
+    numbers[10..14].iter().for_each(|number| drop(tenant.read(file.page(*number)).unwrap()));
+    hints.extend([]);
+    assert_eq!(hints.position(), 14);
+    let rest: Vec<u64> = rest(&mut hints);
+    assert_eq!(rest, numbers[14..]);
+    let counts = hints.counts();
+    assert_eq!((counts.used, counts.skipped), (60, 0), "{counts:?}");
+    pool.check_invariants();
+}
+
 /// Below a cap that leaves no room for pages ahead the list is only read. What became of its hints before is
 /// still counted.
 #[test]
 fn a_cap_that_leaves_no_room_ahead_takes_no_counts_away() {
-    let folder = directory();
-    let pool = small().frames(100).read_ahead(false).open().unwrap();
-    let file = stamped_file(&pool, &folder, 300);
-    let tenant = pool.tenant("t").open().unwrap();
+    let (_folder, pool, file, tenant) = in_the_commons();
     let numbers = scattered(60, 300);
     let mut hints = tenant.hint(pages_of(&file, numbers.clone())).unwrap();
     (0..20).for_each(|_| drop(hints.next().unwrap().unwrap()));
@@ -607,28 +630,6 @@ fn a_cap_that_leaves_no_room_ahead_takes_no_counts_away() {
     assert_eq!(of_hints(&hints), before);
     hints.replan(pages_of(&file, [7])).unwrap();
     assert_eq!((rest(&mut hints), of_hints(&hints)), (vec![7], before));
-}
-
-/// The same of a list that accesses move: it goes on behind those that were made before.
-#[test]
-fn leaving_the_commons_goes_on_where_other_reads_have_come_to() {
-    let folder = directory();
-    let pool = small().frames(100).read_ahead(false).open().unwrap();
-    let file = stamped_file(&pool, &folder, 300);
-    let tenant = pool.tenant("t").open().unwrap();
-    let numbers = scattered(60, 300);
-    let mut hints = tenant.hint(pages_of(&file, numbers.clone())).unwrap();
-    numbers[..10].iter().for_each(|number| drop(tenant.read(file.page(*number)).unwrap()));
-    tenant.set_floor_frames(10).unwrap();
-    hints.extend([]);
-    assert_eq!(hints.position(), 10);
-    numbers[10..14].iter().for_each(|number| drop(tenant.read(file.page(*number)).unwrap()));
-    hints.extend([]);
-    assert_eq!(hints.position(), 14);
-    let rest: Vec<u64> = rest(&mut hints);
-    assert_eq!(rest, numbers[14..]);
-    let counts = hints.counts();
-    assert_eq!((counts.used, counts.skipped), (60, 0), "{counts:?}");
     pool.check_invariants();
 }
 
