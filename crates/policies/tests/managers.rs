@@ -96,6 +96,13 @@ impl Manager for Trickster {
             _ => candidate,
         }
     }
+    fn likely_choice(&self, candidate: FrameId) -> FrameId {
+        match self.trick {
+            Trick::OutOfRange => FrameId(u32::MAX),
+            _ => candidate,
+        }
+    }
+
     fn placeholder_used(&mut self, _: &Access, _: FrameId) {
         self.maybe_panic(Trick::PanicOnMistake);
     }
@@ -141,6 +148,7 @@ fn run(trick: Trick) -> (Vec<bool>, TenantStats) {
         }
         directory.check_invariants();
         assert!(directory.metadata_bytes() > 0);
+        assert!(directory.next_miss(guest).is_none_or(|next_miss| next_miss.choice.0 < 64), "a frame");
         if tenant != guest {
             hits.push(found.is_some());
         }

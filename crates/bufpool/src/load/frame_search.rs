@@ -8,7 +8,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use bufpool_policies::NextMiss;
+use bufpool_policies::{NextMiss, PageId};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::handle::file::Page;
@@ -97,8 +97,8 @@ impl<'a> FrameSearch<'a> {
             let (admitted, is_entered, wishes, is_above_cap) = {
                 let policy = self.tenant.lock_policy(self.purpose.operation());
                 let mut policy = policy.map_err(|error| self.page.named_in(error))?;
-                if let Some(next_miss) = next_miss {
-                    policy.fetch_for_miss(id, next_miss);
+                if let Some((next_miss, leaving)) = next_miss {
+                    policy.fetch_for_miss(id, next_miss, &[self.page.id(), leaving]);
                 }
                 pool.drain_own_log_into(&mut policy);
                 pool.take_back_logs(&mut policy);
@@ -108,7 +108,12 @@ impl<'a> FrameSearch<'a> {
                 if let Some(admitted) = admitted.as_ref().filter(|_| is_entered) {
                     policy.directory.loaded(admitted.frame());
                 }
-                policy.leave_next_miss(policy.directory.next_miss(id));
+                let next_miss = policy.directory.next_miss(id);
+                if let Some(NextMiss { choice, .. }) = next_miss {
+                    // Read before the next hold begins.
+                    fetch_to_write(pool.frames.get(choice));
+                }
+                policy.leave_next_miss(next_miss);
                 (admitted, is_entered, policy.take_wishes(), policy.directory.is_above_cap(id))
             };
             let Some(admitted) = admitted else { return Ok(None) };
@@ -132,20 +137,22 @@ impl<'a> FrameSearch<'a> {
         }
     }
 
-    /// Fetches the frame that the next question is likely to name, and its page's word if the page is of
-    /// the same file: cache misses under the policy lock would make other threads wait, too. Returns what
-    /// is to be fetched under the lock.
+    /// Fetches the frames that the next question is likely to be about, and their pages' words as far as the
+    /// pages are of the same file: cache misses under the policy lock would make other threads wait, too.
+    /// Returns what is to be fetched under the lock, and the page that is likely to leave.
     #[inline]
-    fn fetch_upcoming(&self) -> Option<NextMiss> {
+    fn fetch_upcoming(&self) -> Option<(NextMiss, PageId)> {
         let (pool, file) = (&*self.tenant.pool, &self.page.file().shared);
         let next_miss = pool.policy.next_miss()?;
-        fetch_to_write(pool.frames.get(next_miss.victim));
-        if next_miss.page.file() == file.id
-            && let Some(word) = file.table.get(next_miss.page.number())
-        {
-            fetch_to_write(word);
+        let NextMiss { victim, page, choice, .. } = next_miss;
+        let leaving = pool.frames.get(choice).page().unwrap_or(page);
+        fetch_to_write(pool.frames.get(victim));
+        for page in [page, leaving].into_iter().filter(|page| page.file() == file.id) {
+            if let Some(word) = file.table.get(page.number()) {
+                fetch_to_write(word);
+            }
         }
-        Some(next_miss)
+        Some((next_miss, leaving))
     }
 
     /// Whether the directory is told now, before the page has arrived, that it is loaded, which saves a later

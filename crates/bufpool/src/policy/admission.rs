@@ -255,10 +255,10 @@ impl PolicyState {
         std::hint::black_box(words.filter(|word| word.state().is_unlatched()).count());
     }
 
-    /// Fetches what a miss of a tenant is likely to change, so that the cache misses overlap: all of it is
-    /// in the cache of the processor that had the lock last.
+    /// Fetches what a miss of a tenant is likely to change if `pages` come and go, so that the cache misses
+    /// overlap: most of it is in the cache of the processor that had the lock last.
     #[inline]
-    pub fn fetch_for_miss(&self, tenant: TenantId, next_miss: NextMiss) {
+    pub fn fetch_for_miss(&self, tenant: TenantId, next_miss: NextMiss, pages: &[PageId]) {
         self.directory.places_of_miss(tenant, next_miss).iter().for_each(|place| fetch_to_write(*place));
         fetch_to_write(self.hits.filter.marked(next_miss.victim).mark);
         if let Some(context) = self.contexts.latest(tenant) {
@@ -267,5 +267,6 @@ impl PolicyState {
         if let Some(planner) = &self.ahead.planner {
             planner.places().iter().for_each(|place| fetch_to_write(*place));
         }
+        self.directory.places_in_manager(next_miss, pages, &mut |place| fetch_to_write(place));
     }
 }

@@ -102,6 +102,19 @@ impl Manager for EngineCode<dyn Manager> {
         self.ask(|manager| manager.touch_question(missing));
     }
 
+    fn places(
+        &self,
+        pages: &[PageId],
+        frames: &mut dyn Iterator<Item = FrameId>,
+        show: &mut dyn FnMut(*const u8),
+    ) {
+        self.ask(|manager| manager.places(pages, frames, show));
+    }
+
+    fn likely_choice(&self, candidate: FrameId) -> FrameId {
+        self.ask(|manager| manager.likely_choice(candidate))
+    }
+
     fn judges_itself(&self) -> bool {
         self.ask(Manager::judges_itself)
     }

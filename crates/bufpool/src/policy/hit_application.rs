@@ -12,6 +12,10 @@ use crate::thread::ring::{Hit, HitRing, Skipped};
 impl PolicyState {
     /// Applies what a thread has noted.
     pub fn apply(&mut self, ring: &HitRing) {
+        // Of several tenants' hits only those of one are fetched, since most threads serve one at a time.
+        if let Some(tenant) = ring.tenants().next() {
+            self.directory.places_of_hits(tenant, &mut ring.frames(), &mut |place| fetch_to_write(place));
+        }
         // Touches what the directory knows of all frames before the first is used, so that the cache
         // misses overlap.
         self.directory.touch(ring.frames());

@@ -103,10 +103,15 @@ impl<T> PolicyMutex<T> {
     pub fn next_miss(&self) -> Option<NextMiss> {
         // It is in the cache line of the lock, which the caller changes next.
         fetch_to_write(self);
-        let [frames, account, page] = self.next_miss.each_ref().map(|number| number.load(Ordering::Relaxed));
-        let (victim, next) = (FrameId(frames as u32), FrameId((frames >> u32::BITS) as u32));
-        let (page, account) = (PageId(page), account as u32);
-        (frames != NO_FRAMES).then_some(NextMiss { victim, page, next, account })
+        let numbers = self.next_miss.each_ref().map(|number| number.load(Ordering::Relaxed));
+        let [frames, account_and_choice, page] = numbers;
+        (frames != NO_FRAMES).then_some(NextMiss {
+            victim: FrameId(frames as u32),
+            page: PageId(page),
+            next: FrameId((frames >> u32::BITS) as u32),
+            account: account_and_choice as u32,
+            choice: FrameId((account_and_choice >> u32::BITS) as u32),
+        })
     }
 
     pub fn get_mut(&mut self) -> &mut T {
@@ -207,11 +212,14 @@ impl<'a, T> PolicyGuard<'a, T> {
     /// Leaves beside the lock what the next hold is likely to look at.
     #[inline]
     pub fn leave_next_miss(&self, next_miss: Option<NextMiss>) {
-        let pack = |miss: NextMiss| u64::from(miss.next.0) << u32::BITS | u64::from(miss.victim.0);
-        let [frames, account, page] = &self.wake.0.next_miss;
-        frames.store(next_miss.map_or(NO_FRAMES, pack), Ordering::Relaxed);
-        page.store(next_miss.map_or(0, |miss| miss.page.0), Ordering::Relaxed);
-        account.store(next_miss.map_or(0, |miss| u64::from(miss.account)), Ordering::Relaxed);
+        let pack = |high: u32, low: u32| u64::from(high) << u32::BITS | u64::from(low);
+        let numbers = next_miss.map_or([NO_FRAMES, 0, 0], |miss| {
+            let NextMiss { victim, page, next, account, choice } = miss;
+            [pack(next.0, victim.0), pack(choice.0, account), page.0]
+        });
+        for (place, number) in self.wake.0.next_miss.iter().zip(numbers) {
+            place.store(number, Ordering::Relaxed);
+        }
     }
 
     /// Of all holds that have begun.

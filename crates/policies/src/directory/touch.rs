@@ -21,6 +21,8 @@ pub struct NextMiss {
     pub next: FrameId,
     /// The number of the missing tenant's account.
     pub account: u32,
+    /// The frame that the manager of the first one probably chooses; that itself if it has none.
+    pub choice: FrameId,
 }
 
 impl Directory {
@@ -59,6 +61,25 @@ impl Directory {
         [tenant, account, slot, links, next, std::ptr::from_ref(now).cast(), self.ledger.place_of_heads()]
     }
 
+    /// Shows the addresses of what the missing tenant's manager looks up when `pages` come or go, and when it
+    /// gives up its likely choice.
+    pub fn places_in_manager(&self, next_miss: NextMiss, pages: &[PageId], show: &mut dyn FnMut(*const u8)) {
+        if let Some(account) = self.ledger.accounts.get(next_miss.account as usize) {
+            account.control.places(pages, &mut std::iter::once(next_miss.choice), show);
+        }
+    }
+
+    /// Shows the addresses of what the manager of `tenant` looks up when hits on `frames` are told.
+    pub fn places_of_hits(
+        &self,
+        tenant: TenantId,
+        frames: &mut dyn Iterator<Item = FrameId>,
+        show: &mut dyn FnMut(*const u8),
+    ) {
+        let account = self.ledger.account(tenant);
+        self.ledger.accounts[account.index()].control.places(&[], frames, show);
+    }
+
     /// Where the counts of `tenant` are, for a driver that is about to count accesses of several.
     pub fn place_of_tenant(&self, tenant: TenantId) -> *const u8 {
         std::ptr::from_ref(&self.ledger.tenants[tenant.index()]).cast()
@@ -67,11 +88,15 @@ impl Directory {
     /// What the next miss is likely to change, if it is one of `tenant`.
     pub fn next_miss(&self, tenant: TenantId) -> Option<NextMiss> {
         let [victim, next] = self.ledger.next_two().filter(|_| self.free_frames() == 0)?;
+        let owner = self.ledger.account(self.ledger.frames[victim].owner);
+        let choice = self.ledger.accounts[owner.index()].control.likely_choice(FrameId(victim));
+        let choice = if choice.0 < self.ledger.frames.len() { choice } else { FrameId(victim) };
         Some(NextMiss {
             victim: FrameId(victim),
             page: self.ledger.frames[victim].page,
             next: FrameId(next),
             account: self.ledger.account(tenant).0,
+            choice,
         })
     }
 

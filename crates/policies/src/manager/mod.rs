@@ -173,6 +173,24 @@ pub trait Manager: Send {
     /// [`new_block`](Self::new_block) will look up by page. Changes nothing.
     fn touch_question(&self, _missing: PageId) {}
 
+    /// The block that [`choose`](Self::choose) would probably name now, for drivers that fetch what they know
+    /// of it beforehand. No decision depends on it. Called after each question, so it should look at little.
+    fn likely_choice(&self, candidate: FrameId) -> FrameId {
+        candidate
+    }
+
+    /// Shows the addresses of what the manager looks up when `pages` come or go, and when the blocks in
+    /// `frames` are used or go, for drivers that can fetch memory without waiting for it. The addresses are
+    /// found without reading what is there, and may be any where nothing is. Frames may hold no block, or
+    /// another tenant's.
+    fn places(
+        &self,
+        _pages: &[PageId],
+        _frames: &mut dyn Iterator<Item = FrameId>,
+        _show: &mut dyn FnMut(*const u8),
+    ) {
+    }
+
     /// Whether the manager itself finds out when it does worse than the ledger, and follows the ledger then.
     /// Such a manager is not revoked, because the misses that it compares say more than single mistakes do.
     /// Other tenants are protected from it as from any manager.
@@ -460,6 +478,24 @@ impl Control {
     pub fn touch_question(&self, missing: PageId) {
         if let Control::Manager(managed) = self {
             managed.ask((), |manager| manager.touch_question(missing));
+        }
+    }
+
+    pub fn places(
+        &self,
+        pages: &[PageId],
+        frames: &mut dyn Iterator<Item = FrameId>,
+        show: &mut dyn FnMut(*const u8),
+    ) {
+        if let Control::Manager(managed) = self {
+            managed.ask((), |manager| manager.places(pages, frames, show));
+        }
+    }
+
+    pub fn likely_choice(&self, candidate: FrameId) -> FrameId {
+        match self {
+            Control::Manager(managed) => managed.ask(candidate, |manager| manager.likely_choice(candidate)),
+            _ => candidate,
         }
     }
 

@@ -391,6 +391,27 @@ impl Manager for Machine {
         }
     }
 
+    fn places(
+        &self,
+        pages: &[PageId],
+        frames: &mut dyn Iterator<Item = FrameId>,
+        show: &mut dyn FnMut(*const u8),
+    ) {
+        pages.iter().for_each(|page| show(self.departed.place_of(*page)));
+        for frame in frames.filter_map(|frame| self.numbers.find(frame.0)) {
+            self.held.places_of(frame).into_iter().for_each(&mut *show);
+        }
+    }
+
+    fn likely_choice(&self, candidate: FrameId) -> FrameId {
+        let likely = match self.leader() {
+            Expert::Lru => None,
+            Expert::Arc => self.held.likely_by_arc(self.miniatures.arc.once_share(self.capacity())),
+            Expert::Value => self.held.likely_by_value(),
+        };
+        likely.map_or(candidate, |frame| FrameId(self.numbers.frame(frame)))
+    }
+
     /// The stream that used the page last answers for the mistake while values lead. Samples and shadows
     /// learn from the page's return itself, when it comes in.
     fn placeholder_used(&mut self, missing: &Access, _placeholder: FrameId) {

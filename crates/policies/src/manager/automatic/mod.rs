@@ -341,6 +341,24 @@ impl Manager for Automatic {
         }
     }
 
+    fn places(
+        &self,
+        pages: &[PageId],
+        frames: &mut dyn Iterator<Item = FrameId>,
+        show: &mut dyn FnMut(*const u8),
+    ) {
+        if let State::Learning(machine) = &self.state {
+            machine.places(pages, frames, show);
+        }
+    }
+
+    fn likely_choice(&self, candidate: FrameId) -> FrameId {
+        match &self.state {
+            State::Learning(machine) => machine.likely_choice(candidate),
+            State::Few(_) | State::Waiting(_) => candidate,
+        }
+    }
+
     /// Intervals that are short compared to the time in memory say nothing about when a page may go.
     fn needs_every_hit(&self, _page: PageId) -> bool {
         false

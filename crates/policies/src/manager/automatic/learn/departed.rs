@@ -177,6 +177,12 @@ impl DepartedPages {
         self.lines.get(line).map_or(0, |line| line.last[0])
     }
 
+    /// The address of the line of `page`, to be fetched; any if nothing is remembered.
+    #[inline]
+    pub fn place_of(&self, page: PageId) -> *const u8 {
+        self.lines.as_ptr().wrapping_add(self.place(page).0).cast()
+    }
+
     pub fn metadata_bytes(&self) -> usize {
         self.lines.capacity() * size_of::<Line>()
     }

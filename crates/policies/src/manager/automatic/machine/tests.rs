@@ -106,6 +106,34 @@ fn uses_of_a_page_at_once_are_one() {
     }
 }
 
+/// Of random accesses, by whichever expert: the frame foretold is one of the tenant's, and the one that is
+/// chosen once in five times at least; by chance it would be once in 120.
+#[test]
+fn the_likely_choice_is_often_made() {
+    for expert in Expert::ALL {
+        let (mut random, mut pool) = (SplitMix64::new(7), Pool::new(7));
+        let (mut asked, mut right) = (0, 0);
+        for _ in 0..6000 {
+            let page = random.below(2 * u64::from(FRAMES));
+            let is_full = pool.pages.len() == FRAMES as usize;
+            let before = is_full.then(|| {
+                pool.follow(expert);
+                (pool.manager.likely_choice(FrameId(5)), pool.pages.clone())
+            });
+            pool.access(page, 0, |_| 5);
+            let changed = before.and_then(|(likely, pages)| {
+                let chosen = pages.iter().zip(&pool.pages).position(|(before, after)| before != after)?;
+                Some((likely, FrameId(chosen as u32)))
+            });
+            if let Some((likely, chosen)) = changed {
+                (asked, right) = (asked + 1, right + u32::from(likely == chosen));
+                assert!(pool.manager.holds(likely), "{expert:?}: {likely:?}");
+            }
+        }
+        assert!(asked > 1000 && right * 5 > asked, "{expert:?}: {right} of {asked}");
+    }
+}
+
 /// As soon as values are followed, the page given up is worth no more than nearly all others.
 #[test]
 fn a_page_chosen_by_value_is_worth_little() {

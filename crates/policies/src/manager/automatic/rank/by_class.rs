@@ -109,6 +109,12 @@ impl PagesByClass {
         self.class_of.get(page as usize).copied().map_or(0, u32::from)
     }
 
+    /// The addresses of the class and of the neighbours of `page`, to be fetched; any if it is not listed.
+    #[inline]
+    pub fn places_of(&self, page: u32) -> [*const u8; 2] {
+        [self.class_of.as_ptr().wrapping_add(page as usize).cast(), self.links.place_of(page)]
+    }
+
     /// Takes out `page`, which is listed.
     #[inline]
     pub fn remove(&mut self, page: u32) {
@@ -173,6 +179,12 @@ impl PagesByClass {
     fn least_class(&self) -> Option<usize> {
         let least = self.least_of_block.iter().copied().reduce(Least::or)?;
         (least.value != f32::INFINITY).then_some(least.of as usize)
+    }
+
+    /// The page that [`least`](Self::least) probably finds.
+    #[inline]
+    pub fn likely_least(&self) -> Option<u32> {
+        Some(self.by_class[self.least_class()?].hand)
     }
 
     /// Shows pages that [`least`](Self::least) is about to look at first.

@@ -221,6 +221,19 @@ impl Held {
         oldest.find(|frame| *frame == candidate || !busy(*frame)).unwrap_or(candidate)
     }
 
+    /// The page that [`least_by_value`](Self::least_by_value) probably finds.
+    pub fn likely_by_value(&self) -> Option<u32> {
+        self.orders.as_ref()?.by_class.likely_least()
+    }
+
+    /// The page that [`least_by_arc`](Self::least_by_arc) probably finds, if ARC keeps that share for pages
+    /// used once.
+    pub fn likely_by_arc(&self, once_share: f32) -> Option<u32> {
+        let [once, twice] = &self.orders.as_ref()?.by_use;
+        let are_kept = once.len() as f32 <= once_share * self.own.len() as f32;
+        Some(if are_kept { twice } else { once }.head()).filter(|frame| *frame != NIL)
+    }
+
     /// Reads what [`least_by_value`](Self::least_by_value) will of pages, so that it is in the processor's
     /// cache by then.
     pub fn touch_by_value(&self) {
@@ -245,6 +258,15 @@ impl Held {
         let own = self.get(frame).map_or(0, |frame| frame.used.time);
         let orders = self.orders.as_ref();
         orders.map_or(own, |orders| own ^ orders.links.touch(frame) ^ orders.by_class.touch(frame))
+    }
+
+    /// The addresses of what is known of `frame`, to be fetched; any if it is none of the tenant's.
+    #[inline]
+    pub fn places_of(&self, frame: u32) -> [*const u8; 4] {
+        let own = self.frames.as_ptr().wrapping_add(frame as usize).cast();
+        let orders = self.orders.as_ref();
+        let [class, by_class] = orders.map_or([own; 2], |orders| orders.by_class.places_of(frame));
+        [own, orders.map_or(own, |orders| orders.links.place_of(frame)), class, by_class]
     }
 
     pub fn metadata_bytes(&self) -> usize {
