@@ -129,6 +129,26 @@ fn one_range_too_many_is_refused_and_the_others_stand() {
     directory.check_invariants();
 }
 
+/// A driver may look for frames while pages come and go, and find one that has left where another is now.
+#[test]
+fn a_directive_moves_a_block_once_though_its_frame_is_named_for_two_pages() {
+    for is_temporary in [true, false] {
+        let mut directory = directory(4);
+        let tenant = DEFAULT_TENANT;
+        let frames = [5, 3, 7, 6].map(|page| load(&mut directory, tenant, page).0);
+        directory.set_policy(tenant, 0, PolicyKind::Lru).unwrap();
+        let (gone, there) = (PageId(2), PageId(3));
+        let frame_of = |_| Some(frames[1]);
+        let moved = match is_temporary {
+            true => directory.set_temporary_priority(tenant, gone..=there, -1, frame_of),
+            false => directory.set_priority(tenant, gone..=there, -1, frame_of),
+        };
+        assert_eq!(moved, Ok(1));
+        directory.check_invariants();
+        assert_eq!(load(&mut directory, tenant, 8).1, Some(there.0));
+    }
+}
+
 #[test]
 fn priorities_of_a_file_that_is_gone_for_good_end_for_all_tenants() {
     let mut directory = directory(4);

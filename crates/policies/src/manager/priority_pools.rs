@@ -22,7 +22,7 @@ use std::ops::RangeInclusive;
 use crate::{
     classic::{self, Departure, OneLevel, PolicyKind},
     error::DirectiveError,
-    frame_table::{FrameState, FrameTable},
+    frame_table::{FrameState, FrameTable, Slot},
     ids::{Access, FrameId, PRIORITIES, PageId, TenantId},
     list::List,
     manager::ranges::{PriorityRanges, RANGES_MAX},
@@ -267,12 +267,12 @@ impl PriorityPools {
             let all = self.levels.iter().flat_map(|level| level.list.iter(&frames.pool_links));
             return all.filter(|frame| pages.contains(&frames[*frame].page)).collect();
         }
-        let found = (first..=last).filter_map(|page| (resident.frame_of)(PageId(page)));
-        let own = |frame: &u32| {
-            let slot = &frames[*frame];
-            slot.owner == resident.tenant && slot.state == FrameState::Resident && pages.contains(&slot.page)
+        let mut own = |page| {
+            let frame = (resident.frame_of)(page)?.0;
+            let Slot { page: held, owner, state, .. } = frames[frame];
+            (held == page && owner == resident.tenant && state == FrameState::Resident).then_some(frame)
         };
-        found.map(|frame| frame.0).filter(own).collect()
+        (first..=last).filter_map(|page| own(PageId(page))).collect()
     }
 
     /// Moves blocks to the end of `level` that makes them replaced later, ordered by last reference.
@@ -292,7 +292,8 @@ impl PriorityPools {
     }
 }
 
-/// How a directive finds the tenant's resident blocks of a range smaller than its number of blocks.
+/// How a directive finds the tenant's resident blocks of a range smaller than its number of blocks. A frame
+/// that has another page by now does not count.
 pub(crate) struct Resident<'a> {
     pub tenant: TenantId,
     pub frame_of: &'a mut dyn FnMut(PageId) -> Option<FrameId>,
