@@ -157,6 +157,31 @@ fn a_page_is_wasted_once() {
 }
 
 #[test]
+fn a_page_that_is_named_again_is_neither_wasted_again_nor_lost() {
+    let (pool, file) = open_on(plain(), &stamped_device(100));
+    let tenant = pool.default_tenant();
+    let assert_counted_once = || {
+        pool.check_invariants();
+        let counts = pool.stats().tenants[0].hints;
+        assert!(0 < counts.wasted && counts.lost + counts.wasted <= counts.prefetched, "{counts:?}");
+    };
+    let mut hints = tenant.hint(pages_of(&file, 0..20)).unwrap();
+    read_next(&mut hints, 2);
+    for _ in 0..3 {
+        pool.check_invariants();
+        hints.skip(20);
+        assert_counted_once();
+        hints.extend(pages_of(&file, 0..20));
+    }
+    let other = tenant.hint(pages_of(&file, 0..20)).unwrap();
+    drop(hints);
+    assert_counted_once();
+    file.discard(0..20).unwrap();
+    drop(other);
+    assert_counted_once();
+}
+
+#[test]
 fn a_page_that_goes_over_to_another_list_counts_there() {
     let (pool, file) = open_on(plain(), &stamped_device(300));
     let tenant = pool.default_tenant();

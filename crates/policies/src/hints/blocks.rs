@@ -24,6 +24,8 @@ pub(super) struct Blocks {
 pub(super) struct Block {
     pub place: Place,
     stake: Stake,
+    /// It was counted as wasted, so nothing else is counted of it until it leaves.
+    was_wasted: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -76,6 +78,11 @@ impl Block {
         self.spent_as().is_some()
     }
 
+    /// Whether it was counted as wasted, when no list named it.
+    pub fn was_wasted(&self) -> bool {
+        self.was_wasted
+    }
+
     /// The number that it has among those spent.
     fn spent_as(&self) -> Option<u64> {
         if let Stake::Spent(_, number) = self.stake { Some(number) } else { None }
@@ -108,8 +115,8 @@ impl Blocks {
 
     /// Adds the block of a page, which is named, or has come in for a list.
     pub fn add(&mut self, page: PageId, place: Place, came_for: Option<u64>) {
-        let before =
-            self.by_page.insert(page, Block { place, stake: came_for.map_or(Stake::Named, Stake::CameFor) });
+        let stake = came_for.map_or(Stake::Named, Stake::CameFor);
+        let before = self.by_page.insert(page, Block { place, stake, was_wasted: false });
         debug_assert!(before.is_none(), "{page:?} has a block");
     }
 
@@ -118,6 +125,12 @@ impl Blocks {
         if let Some(block) = self.by_page.get_mut(&page) {
             block.place = place;
         }
+    }
+
+    /// The block of the page counts as wasted. False if it does already.
+    pub fn waste(&mut self, page: PageId) -> bool {
+        let block = self.by_page.get_mut(&page);
+        block.is_some_and(|block| !std::mem::replace(&mut block.was_wasted, true))
     }
 
     /// A list names the page, so it is not spent any more.

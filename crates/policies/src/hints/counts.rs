@@ -15,7 +15,8 @@ pub struct HintCounts {
     pub prefetched: u64,
     /// Of the pages brought in, those that left unread, before the read that they were brought in for.
     pub lost: u64,
-    /// Of the pages brought in, those that no list named any more while they were still unread.
+    /// Of the pages brought in, those that no list named any more while they were still unread. Each counts
+    /// once and is not lost, also if a list names it again.
     pub wasted: u64,
     /// Lists opened.
     pub lists: u64,

@@ -162,7 +162,7 @@ impl AccountHints {
                     block.go_over_to(heir.serial);
                     if block.place.is_ahead_in_flight() {
                         heir.begun(page);
-                    } else if let Place::Ahead(_) = block.place {
+                    } else if let (Place::Ahead(_), false) = (block.place, block.was_wasted()) {
                         // What becomes of it is counted there, so it has come in for that.
                         counts.prefetched -= 1;
                         heir.counts.prefetched += 1;
@@ -171,7 +171,7 @@ impl AccountHints {
                 None if is_its => {
                     if let Place::Ahead(frame) = block.place {
                         // A spent one was counted when it was passed, if it was passed unread.
-                        counts.wasted += u64::from(!block.is_spent());
+                        counts.wasted += u64::from(!block.is_spent() && !block.was_wasted());
                         unread(frame);
                     }
                     gone.push(page);
@@ -241,7 +241,7 @@ impl AccountHints {
             // No list names it any more, and it was not brought in for one.
             (None, _) => self.blocks.forget(hint.page),
             (Some(serial), Place::Ahead(_)) if !is_used => {
-                self.count_wasted(serial);
+                self.count_wasted(hint.page, serial);
                 self.blocks.spend(hint.page);
             }
             (Some(_), place) if place.is_ahead_in_flight() => {
@@ -253,9 +253,12 @@ impl AccountHints {
         }
     }
 
-    /// Counts a page that came in for a list and is there, unread, when no list names it any more.
-    fn count_wasted(&mut self, serial: u64) {
-        if let Some(at) = self.find(serial) {
+    /// Counts a page that came in for a list and is there, unread, when no list names it any more. It counts
+    /// once, though a list may name it again.
+    fn count_wasted(&mut self, page: PageId, serial: u64) {
+        if self.blocks.waste(page)
+            && let Some(at) = self.find(serial)
+        {
             self.lists[at].counts.wasted += 1;
             self.lists[at].wasted += 1;
         }
@@ -320,7 +323,7 @@ impl AccountHints {
             match came_for.filter(|serial| self.has(*serial)) {
                 Some(serial) => {
                     if block.place == Place::PassedInFlight {
-                        self.count_wasted(serial);
+                        self.count_wasted(page, serial);
                     }
                     self.blocks.spend(page);
                 }
@@ -360,7 +363,7 @@ impl AccountHints {
                 is_named = true;
             }
         }
-        if let (Place::Ahead(_), true) = (block.place, is_named)
+        if let (Place::Ahead(_), true, false) = (block.place, is_named, block.was_wasted())
             && let Some(at) = block.came_for().and_then(|serial| self.find(serial))
         {
             self.lists[at].counts.lost += 1;
