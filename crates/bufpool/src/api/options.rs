@@ -591,9 +591,10 @@ impl FileOptions {
 
     /// Lets the file end within a page, for engines whose files have lengths in bytes
     /// ([`Tenant::write_at`](crate::Tenant::write_at), [`File::set_byte_len`](crate::File::set_byte_len)).
-    /// In memory the rest of the last page is zeros. A flush cuts the file to its length in bytes before it
-    /// makes it durable; between flushes, and after a power cut, the file may have the whole page. Default
-    /// false: a file whose length is no multiple of the page size is not opened.
+    /// In memory the rest of the last page is zeros; of a page that was [discarded](crate::File::discard) it
+    /// may be what the file had there. A flush cuts the file to its length in bytes before it makes it
+    /// durable; between flushes, and after a power cut, the file may have the whole page. Default false: a
+    /// file whose length is no multiple of the page size is not opened.
     ///
     /// The pool cannot tell such a rest from bytes that others cut off the file while it is open. Of a page
     /// within which they have cut, the missing bytes read as zeros; reads of pages beyond it fail with
