@@ -84,6 +84,29 @@ fn random_reads_are_left_alone() {
     assert!(stats.prefetch_issued < 100, "{} pages for 5,000 reads", stats.prefetch_issued);
 }
 
+/// Streams of a closed tenant are not those of the next one, which has the same number and reads the same
+/// file from the same place.
+#[test]
+fn a_stream_ends_with_its_tenant() {
+    let (pool, file) = open_on(medium(), &stamped_device(PAGES));
+    // The place of these calls stays the same context, as the default tenant has it too.
+    read(&pool.default_tenant(), &file, [1900]);
+    let tenant = pool.tenant("first").open().unwrap();
+    let number = tenant.id();
+    read(&tenant, &file, 0..15);
+    assert!(pool.stats().prefetch_issued > 0);
+    tenant.close().unwrap();
+    file.discard(0..PAGES).unwrap();
+    let tenant = pool.tenant("next").open().unwrap();
+    assert_eq!(tenant.id(), number);
+    let before = pool.stats();
+    read(&tenant, &file, 15..17);
+    pool.check_invariants();
+    let stats = pool.stats();
+    let issued = stats.prefetch_issued - before.prefetch_issued;
+    assert_eq!((stats.misses - before.misses, issued), (2, 0), "two reads are no scan");
+}
+
 /// Scans that break off bring pages in for nothing. Those go before any page that somebody used.
 #[test]
 fn broken_off_scans_do_not_drive_out_what_is_in_use() {

@@ -71,16 +71,16 @@ impl<'g> TenantPrefetch<'g> {
 
     pub(crate) fn prefetch_all<'p>(self, pages: impl IntoIterator<Item = Page<'p>>, site: SiteRef) -> usize {
         let pool = &*self.tenant.pool;
-        if pool.is_immediate || self.tenant.check_open(OPERATION).is_err() {
+        if pool.is_immediate {
             return 0;
         }
-        let context = {
-            let mut policy = pool.policy.lock();
+        let charge = {
+            let Ok(mut policy) = self.tenant.lock_policy(OPERATION) else { return 0 };
             pool.drain_own_log_into(&mut policy);
-            policy.context_of(self.tenant.tenant_id(), site)
+            let tenant = self.tenant.tenant_id();
+            let context = policy.context_of(tenant, site);
+            policy.charge_ahead(tenant, context, Expectation::Guessed)
         };
-        let charge =
-            AheadCharge { tenant: self.tenant.tenant_id(), context, expectation: Expectation::Guessed };
         let mut pages = pages.into_iter().take(LOOK_MAX).peekable();
         let mut begun = 0;
         while let Some(file) = pages.peek().map(|page| page.file()) {
@@ -264,7 +264,7 @@ impl<'p> Prefetch<'p> {
             takes_optimistic: self.pool.aside.count() == 0,
         };
         let mut policy = self.pool.policy.lock();
-        let room = policy.room_ahead(charge.tenant, charge.expectation).min(count);
+        let room = policy.room_ahead(charge).min(count);
         policy.touch_upcoming(room, &self.pool.frames);
         let admit = |page| policy.admit_ahead(page, charge, &rules);
         let mut admitted = Vec::with_capacity(room);
@@ -327,28 +327,21 @@ impl<'p> Prefetch<'p> {
             policy.take_wants()
         };
         wanted.into_iter().for_each(|wanted| self.bring_wanted(wanted));
-        for (plan, file) in plans {
-            let charge = AheadCharge {
-                tenant: plan.key.tenant,
-                context: plan.key.context,
-                expectation: Expectation::Guessed,
-            };
+        for (plan, charge, file) in plans {
             let begun = match file {
                 Some(file) => self.bring_ahead(charge, &file, plan.pages.numbers()),
                 None => Prefetched::default(),
             };
             // The planner hears only of pages that were not brought in.
             if (begun.pages as u64) < plan.pages.count {
-                self.pool.policy.lock().plan_carried_out(&plan, begun.pages, begun.refused);
+                self.pool.policy.lock().plan_carried_out(&plan, charge, begun.pages, begun.refused);
             }
         }
     }
 
     /// Begins to read what a manager, or a list of reads, wants. What finds no room is dropped: the manager
     /// or list is asked again later.
-    fn bring_wanted(self, Wanted { tenant, expectation, pages }: Wanted) {
-        // No access has been made, so there is no context yet.
-        let charge = AheadCharge { tenant, context: ContextId(0), expectation };
+    fn bring_wanted(self, Wanted { charge, pages }: Wanted) {
         for pages in pages.chunk_by(|a, b| Arc::ptr_eq(&a.0, &b.0)) {
             let numbers = pages.iter().map(|(_, number)| *number);
             if self.bring_ahead(charge, &pages[0].0, numbers).refused.is_some() {
@@ -593,6 +586,8 @@ mod tests {
             None
         }
 
+        fn reused(&mut self, _: TenantId) {}
+
         fn awaited(&mut self, access: &Access) {
             self.awaited.lock().unwrap().push(*access);
         }
@@ -627,11 +622,8 @@ mod tests {
         tenant.pool.policy.lock().ahead.planner =
             Some(Box::new(Spy { awaited: Arc::clone(&awaited), ..Spy::default() }));
         let prefetch = Prefetch::of(&tenant.pool);
-        let charge = AheadCharge {
-            tenant: tenant.tenant_id(),
-            context: ContextId(7),
-            expectation: Expectation::Guessed,
-        };
+        let charge =
+            tenant.pool.policy.lock().charge_ahead(tenant.tenant_id(), ContextId(7), Expectation::Guessed);
         let arrival = |number: u64| {
             let runs = prefetch.claim_absent(&file.shared, &mut [number].into_iter().peekable());
             let admitted = prefetch.admit_ahead(charge, &file.shared, [number].into_iter()).remove(0);
@@ -691,6 +683,39 @@ mod tests {
         let next = pool.tenant("next").open().unwrap();
         assert_eq!(next.id(), tenant.id());
         Prefetch::of(pool.shared()).carry_out_plans_now();
+        assert_eq!(pool.stats().prefetch_issued, 0);
+        drop(hints);
+        pool.check_invariants();
+    }
+
+    /// The number of a tenant may be another's before the frames for its plans are asked for.
+    #[test]
+    fn what_was_taken_for_a_closed_tenant_is_not_charged_to_the_next_one() {
+        let device = SimDevice::new(1);
+        device.put("data", &vec![0; 64 * 4096]);
+        let options = PoolOptions::new().frames(64).page_bytes(4096).threads_max(8);
+        let pool = options.open_on(&device).unwrap();
+        let file = pool.open_file("data", FileOptions::new()).unwrap();
+        let tenant = pool.tenant("closed").open().unwrap();
+        let hints = tenant.hint((32..64).map(|number| file.page(number).into()).collect::<Vec<_>>()).unwrap();
+        let shared = pool.shared();
+        let Wants { plans, wanted } = {
+            let mut policy = shared.policy.lock();
+            policy.ask_for_disclosed(tenant.tenant_id());
+            for number in 0..3 {
+                let page = PageId::in_file(file.shared.id, number);
+                policy.observe(page, tenant.tenant_id(), ContextId(1), Seen::Missed);
+            }
+            policy.take_wants()
+        };
+        assert!(plans.len() == 1 && wanted.len() == 1);
+        tenant.clone().close().unwrap();
+        let next = pool.tenant("next").open().unwrap();
+        assert_eq!(next.id(), tenant.id());
+        let charges = plans.iter().map(|plan| plan.1).chain(wanted.iter().map(|wanted| wanted.charge));
+        for charge in charges {
+            assert_eq!(Prefetch::of(shared).bring_ahead(charge, &file.shared, 8..16).pages, 0);
+        }
         assert_eq!(pool.stats().prefetch_issued, 0);
         drop(hints);
         pool.check_invariants();

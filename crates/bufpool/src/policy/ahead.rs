@@ -15,6 +15,9 @@ pub(crate) const BUSY_MAX: u32 = 16;
 #[derive(Clone, Copy)]
 pub(crate) struct AheadCharge {
     pub tenant: TenantId,
+    /// The tenant's [`serial`](crate::policy::tenant_entry::TenantEntry::serial): its number may be another's
+    /// before the pages come in.
+    pub serial: u64,
     /// From where the access is expected.
     pub context: ContextId,
     /// Whether the access is disclosed, or guessed.
@@ -69,16 +72,15 @@ impl Ahead {
 
 /// What is to be brought in ahead.
 pub(crate) struct Wants {
-    /// The planner's, with their files if these are open.
-    pub plans: Vec<(Plan, Option<Arc<FileShared>>)>,
+    /// The planner's, with whom they are charged to, and their files if these are open.
+    pub plans: Vec<(Plan, AheadCharge, Option<Arc<FileShared>>)>,
     /// The managers', and those of disclosed reads.
     pub wanted: Vec<Wanted>,
 }
 
 /// Pages that a tenant's manager or its disclosed reads want, the one needed first coming first.
 pub(crate) struct Wanted {
-    pub tenant: TenantId,
-    pub expectation: Expectation,
+    pub charge: AheadCharge,
     pub pages: Vec<(Arc<FileShared>, u64)>,
 }
 

@@ -5,9 +5,12 @@ use std::sync::Arc;
 use bufpool_policies::planner::{Bounds, Plan, Seen, StreamCounts};
 use bufpool_policies::{Access, ContextId, PageId, TenantId};
 
-use crate::policy::ahead::{Expectation, Wanted, Wants};
+use crate::policy::ahead::{AheadCharge, Expectation, Wanted, Wants};
 use crate::policy::claims::Admitted;
 use crate::policy::state::{PolicyState, access};
+
+/// Of pages that a manager or a list wants: no access has been made.
+const NO_CONTEXT: ContextId = ContextId(0);
 
 impl PolicyState {
     /// The latest access was the tenant's. Mostly the one before was, too, and nothing is written.
@@ -18,9 +21,21 @@ impl PolicyState {
         }
     }
 
+    /// What a tenant is charged with for pages that come in ahead from now on.
+    pub fn charge_ahead(
+        &self,
+        tenant: TenantId,
+        context: ContextId,
+        expectation: Expectation,
+    ) -> AheadCharge {
+        AheadCharge { tenant, serial: self.tenants[tenant.index()].serial, context, expectation }
+    }
+
     /// How many pages may come in ahead for a tenant now; none once it is closed.
-    pub fn room_ahead(&mut self, tenant: TenantId, expectation: Expectation) -> usize {
-        if self.tenants[tenant.index()].closed {
+    pub fn room_ahead(&mut self, charge: AheadCharge) -> usize {
+        let AheadCharge { tenant, serial, expectation, .. } = charge;
+        let entry = &self.tenants[tenant.index()];
+        if entry.closed || entry.serial != serial {
             return 0;
         }
         let limit = self.limit_ahead(tenant, expectation);
@@ -50,7 +65,7 @@ impl PolicyState {
 
     /// Tells the planner of a miss, or of the first access to a page that came in ahead, and demotes the
     /// pages ahead that the planner no longer expects.
-    pub(super) fn observe(&mut self, page: PageId, tenant: TenantId, context: ContextId, seen: Seen) {
+    pub fn observe(&mut self, page: PageId, tenant: TenantId, context: ContextId, seen: Seen) {
         let limit = self.limit_ahead(tenant, Expectation::Guessed) as u64;
         let Some(planner) = &mut self.ahead.planner else { return };
         let Some(file) = self.files.get(page.file()) else { return };
@@ -94,7 +109,8 @@ impl PolicyState {
         if self.ahead.wanted.iter().any(|(of, kind, _)| (*of, *kind) == (tenant, expectation)) {
             return;
         }
-        let frames_left = self.room_ahead(tenant, expectation) as u32;
+        let charge = self.charge_ahead(tenant, NO_CONTEXT, expectation);
+        let frames_left = self.room_ahead(charge) as u32;
         let mut wants = Vec::new();
         if frames_left == 0 {
             return;
@@ -128,20 +144,32 @@ impl PolicyState {
         if let Some(planner) = &mut self.ahead.planner {
             planner.wants(&mut plans);
         }
-        let plans = plans.into_iter().map(|plan| (plan, self.file(plan.key.file).cloned())).collect();
+        let with_charge = |plan: Plan| {
+            let charge = self.charge_ahead(plan.key.tenant, plan.key.context, Expectation::Guessed);
+            (plan, charge, self.file(plan.key.file).cloned())
+        };
+        let plans = plans.into_iter().map(with_charge).collect();
         let answers = std::mem::take(&mut self.ahead.wanted).into_iter();
         let resolve = |page: PageId| Some((Arc::clone(self.file(page.file())?), page.number()));
         let wanted = answers.map(|(tenant, expectation, wants)| Wanted {
-            tenant,
-            expectation,
+            charge: self.charge_ahead(tenant, NO_CONTEXT, expectation),
             pages: wants.into_iter().filter_map(|want| resolve(want.page)).collect(),
         });
         Wants { plans, wanted: wanted.collect() }
     }
 
     /// What became of a plan; see [`Planner::carried_out`](bufpool_policies::planner::Planner::carried_out).
-    pub fn plan_carried_out(&mut self, plan: &Plan, brought: usize, refused: Option<u64>) {
-        if let Some(planner) = &mut self.ahead.planner {
+    /// The planner has forgotten that of a tenant whose number is another's.
+    pub fn plan_carried_out(
+        &mut self,
+        plan: &Plan,
+        charge: AheadCharge,
+        brought: usize,
+        refused: Option<u64>,
+    ) {
+        if self.tenants[charge.tenant.index()].serial == charge.serial
+            && let Some(planner) = &mut self.ahead.planner
+        {
             planner.carried_out(plan, brought as u64, refused);
         }
     }

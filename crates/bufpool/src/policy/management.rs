@@ -10,9 +10,14 @@ use crate::policy::tenant_entry::{ManagedBy, TenantEntry};
 
 impl PolicyState {
     /// A tenant was opened; its number may have been another's.
-    pub fn add_tenant(&mut self, id: TenantId, entry: TenantEntry) {
+    pub fn add_tenant(&mut self, id: TenantId, mut entry: TenantEntry) {
         self.contexts.open_tenant(id);
+        self.tenants_opened += 1;
+        entry.serial = self.tenants_opened;
         if id.index() < self.tenants.len() {
+            if let Some(planner) = &mut self.ahead.planner {
+                planner.reused(id);
+            }
             let before = std::mem::replace(&mut self.tenants[id.index()], entry);
             self.departed_unlisted += before.hits_unlisted;
         } else {

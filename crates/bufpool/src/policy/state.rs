@@ -32,6 +32,7 @@ pub(crate) struct PolicyState {
     pub files: OpenFiles,
     /// Tenants by number, closed ones until their number is used again.
     pub tenants: Vec<TenantEntry>,
+    pub(super) tenants_opened: u64,
     /// [`TenantEntry::hits_unlisted`] of tenants whose numbers have been reused.
     pub departed_unlisted: u64,
     pub managers: Managers,
@@ -77,6 +78,7 @@ impl PolicyState {
             free: FreeLeases::new(frames + spares, free),
             files: OpenFiles::default(),
             tenants: Vec::new(),
+            tenants_opened: 0,
             departed_unlisted: 0,
             managers,
             contexts: Contexts::new(),

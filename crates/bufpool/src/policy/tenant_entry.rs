@@ -46,6 +46,8 @@ impl ManagedBy {
 /// What the pool adds to the directory's knowledge of a tenant.
 pub(crate) struct TenantEntry {
     pub name: Arc<str>,
+    /// No other tenant of the pool ever has it, unlike its number.
+    pub serial: u64,
     pub closed: bool,
     pub(super) manager: ManagedBy,
     /// Its floor is its cap, from its opening on.
@@ -69,6 +71,7 @@ impl TenantEntry {
     pub fn new(name: Arc<str>) -> Self {
         Self {
             name,
+            serial: 0,
             closed: false,
             manager: ManagedBy::Nobody,
             is_privileged: false,

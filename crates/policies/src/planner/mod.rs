@@ -19,6 +19,9 @@ pub trait Planner: Send {
     /// will not be needed after all.
     fn observe(&mut self, access: &Access, seen: Seen, bounds: Bounds) -> Option<Stretch>;
 
+    /// A new tenant gets the number of one that was closed. What was known of that, and planned for it, ends.
+    fn reused(&mut self, tenant: TenantId);
+
     /// `access` waits for a page that is on its way in ahead, and will be [observed](Self::observe) later.
     fn awaited(&mut self, access: &Access);
 

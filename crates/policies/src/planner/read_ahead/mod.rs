@@ -45,7 +45,10 @@ mod positions;
 mod stream;
 
 use super::{Bounds, PLANS_MAX, Plan, Planner, Seen, StreamCounts, StreamKey, Stretch};
-use crate::{ids::Access, random::mix64};
+use crate::{
+    ids::{Access, TenantId},
+    random::mix64,
+};
 use head::{Limits, Pattern};
 use stream::Stream;
 
@@ -150,6 +153,15 @@ impl ReadAhead {
 impl Planner for ReadAhead {
     fn observe(&mut self, access: &Access, seen: Seen, bounds: Bounds) -> Option<Stretch> {
         self.advise(StreamKey::of(access), access.page.number(), seen, bounds)
+    }
+
+    /// Takes a step for each stream and plan.
+    fn reused(&mut self, tenant: TenantId) {
+        self.plans.retain(|plan| plan.key.tenant != tenant);
+        let streams = self.table.iter_mut();
+        streams
+            .filter(|stream| stream.key.is_some_and(|key| key.tenant == tenant))
+            .for_each(|stream| *stream = Stream::vacant());
     }
 
     fn awaited(&mut self, access: &Access) {
