@@ -6,6 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use bufpool_policies::classic::PolicyKind;
 use bufpool_policies::hints::{HintListId, HintPolicy, ListState};
 use bufpool_policies::{
     Access, Admission, Allocation, Block, Claims, ContextId, DEFAULT_TENANT, Directory, DirectoryOptions,
@@ -803,5 +804,28 @@ fn a_tenant_is_not_asked_to_fetch_for_the_lists_of_another() {
         let wanted: Vec<u64> = driver.prefetch(tenant, 64).into_iter().map(|(page, _)| page.0).collect();
         assert_eq!(wanted, [first, first + 2, first + 4]);
     }
+    driver.directory.check_invariants();
+}
+
+/// A page that comes in through a placeholder belongs to the placeholder's owner, whoever missed it. The read
+/// is counted by the list that disclosed it; the page is that of the owner's list.
+#[test]
+fn a_list_knows_nothing_of_pages_that_come_in_for_another_account() {
+    let mut driver = Driver::new(4, false);
+    let [owner, reader] = [0, 1].map(|_| driver.directory.open_tenant(0, 4).unwrap());
+    driver.directory.set_policy(owner, 0, PolicyKind::Mru).unwrap();
+    (1..=5).for_each(|page| assert!(driver.access(owner, PageId(page))));
+    assert_eq!(driver.evicted, [(PageId(4), PageId(5))], "MRU overrules, and page 4 has a placeholder");
+    let [of_owner, other] = [0, 1].map(|_| driver.directory.open_hints(owner, ALL).unwrap());
+    let of_reader = driver.directory.open_hints(reader, ALL).unwrap();
+    driver.disclose(of_owner, PageId(4));
+    driver.disclose(other, PageId(9));
+    driver.disclose(of_reader, PageId(4));
+    assert!(driver.access(reader, PageId(4)));
+    driver.directory.check_invariants();
+    assert_eq!(driver.directory.owner(driver.frames[&PageId(4)]), Some(owner));
+    let late = |list| driver.directory.hint_counts(list).unwrap().late;
+    assert_eq!([of_owner, other, of_reader].map(late), [0, 0, 1]);
+    driver.directory.close_hints(of_owner);
     driver.directory.check_invariants();
 }

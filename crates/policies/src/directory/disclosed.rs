@@ -196,8 +196,13 @@ impl Directory {
     pub(super) fn disclosed_enters(&mut self, access: &Access, heir: TenantId, arrival: Arrival) -> bool {
         let is_missed = arrival == Arrival::Missed;
         let named = if is_missed { self.accessed_by(access) } else { None };
+        let is_own = self.ledger.account(access.tenant) == self.ledger.account(heir);
         if let Some(hints) = &mut self.ledger.account_of(heir).hints {
-            hints.entering(access.page, !is_missed, named);
+            // A page of another account is no block of the list that named the access.
+            hints.entering(access.page, !is_missed, named.filter(|_| is_own));
+        }
+        if let (Some(serial), Some(hints)) = (named, &mut self.ledger.account_of(access.tenant).hints) {
+            hints.waited(serial);
         }
         named.is_some()
     }

@@ -289,8 +289,6 @@ impl AccountHints {
             list.depth.read_begun();
             if is_ahead {
                 list.begun(page);
-            } else if named.is_some() {
-                list.waited();
             }
         }
     }
@@ -430,6 +428,7 @@ impl AccountHints {
             }
             assert!(!block.is_spent() || !self.is_named(page), "{page:?} is spent and named");
             assert!(block.came_for().is_some() || self.is_named(page), "{page:?} concerns no list");
+            assert!(block.came_for().is_none_or(|serial| self.has(serial)), "{page:?} came for another's list");
         }
         self.blocks.check_invariants();
         for list in &self.lists {
