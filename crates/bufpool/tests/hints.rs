@@ -372,6 +372,29 @@ fn pages_that_cannot_be_read_are_skipped_and_counted() {
     });
 }
 
+/// They take no room of those that can be fetched.
+#[test]
+fn pages_that_cannot_be_read_are_not_asked_for() {
+    let folder = directory();
+    let pool = plain().open().unwrap();
+    let file = stamped_file(&pool, &folder, 100);
+    let gone = new_file(&pool, folder.path(), "gone", 40);
+    let tenant = pool.tenant("reader").hints(HintPolicy::Aggressive { batch: 4 }).open().unwrap();
+    let mut pages = pages_of(&file, [0]);
+    pages.extend(pages_of(&file, 50..55));
+    pages.extend(pages_of(&gone, 0..5));
+    pages.extend(pages_of(&file, 1..5));
+    file.truncate(50).unwrap();
+    gone.remove().unwrap();
+    let mut hints = tenant.hint(pages).unwrap();
+    let before = pool.stats().misses;
+    drop(hints.next().unwrap());
+    assert_eq!(pool.stats().prefetch_issued, 4);
+    assert_eq!(rest(&mut hints), [1, 2, 3, 4]);
+    assert_eq!((hints.counts().skipped, pool.stats().misses - before), (10, 1));
+    pool.check_invariants();
+}
+
 /// A page that is written while it is on the list is read as it is then.
 #[test]
 fn writers_and_several_tenants_share_the_pages_of_a_list() {

@@ -119,11 +119,13 @@ impl PolicyState {
             Expectation::Guessed => self.directory.wants(tenant, frames_left, &mut wants),
             Expectation::Disclosed => {
                 let files = &self.files;
-                let mut present = |page: PageId| {
-                    let word = files.get(page.file()).and_then(|file| file.table.get(page.number()));
-                    word.is_some_and(|word| !word.state().is_absent())
+                let mut passed_over = |page: PageId| {
+                    let Some(file) = files.get(page.file()) else { return true };
+                    let is_absent =
+                        |number| file.table.get(number).is_none_or(|word| word.state().is_absent());
+                    page.number() >= file.gate.pages() || !is_absent(page.number())
                 };
-                self.directory.hint_wants(tenant, frames_left, &mut present, &mut wants);
+                self.directory.hint_wants(tenant, frames_left, &mut passed_over, &mut wants);
             }
         }
         if !wants.is_empty() {

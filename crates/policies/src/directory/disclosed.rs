@@ -262,12 +262,12 @@ impl Directory {
 
     /// Appends the pages that the tenant's lists would have brought in now, those of each list in its order,
     /// at most [`WANTS_MAX`] in all, for `frames_left` frames; none while its account's manager is revoked.
-    /// `present` tells whether a page is in memory or on its way.
+    /// `passed_over` tells whether a page is in memory, on its way, or cannot be had.
     pub fn hint_wants(
         &mut self,
         tenant: TenantId,
         frames_left: u32,
-        present: &mut dyn FnMut(PageId) -> bool,
+        passed_over: &mut dyn FnMut(PageId) -> bool,
         out: &mut Vec<Want>,
     ) {
         if self.is_revoked(tenant) {
@@ -282,7 +282,7 @@ impl Directory {
             let harmless = others + if is_at_cap { 0 } else { free };
             let pages = frames_left.min(WANTS_MAX as u32);
             let first = out.len();
-            hints.wants(tenant, Room { pages, harmless }, present, out);
+            hints.wants(tenant, Room { pages, harmless }, passed_over, out);
             self.drop_what_does_not_pay(tenant, first, out);
         }
     }

@@ -284,16 +284,16 @@ impl OpenList {
 
     /// Appends the pages to bring in now.
     ///
-    /// `is_block` tells of the account's blocks, those in flight included, `present` of other pages whether
-    /// they are in memory. Each page takes a frame whose use costs nothing, or that of a page needed later
-    /// than itself, so that a prefetch does no harm. Under [`HintPolicy::Auto`] it takes the latter only up
-    /// to the horizon: a list that goes round would otherwise give up each page for the next one, and save
-    /// no read.
+    /// `is_block` tells of the account's blocks, those in flight included, `passed_over` of other pages
+    /// whether they are in memory or cannot be had. Each page takes a frame whose use costs nothing, or that
+    /// of a page needed later than itself, so that a prefetch does no harm. Under [`HintPolicy::Auto`] it
+    /// takes the latter only up to the horizon: a list that goes round would otherwise give up each page for
+    /// the next one, and save no read.
     pub fn wants(
         &mut self,
         is_block: impl Fn(PageId) -> bool,
         room: &mut Room,
-        present: &mut dyn FnMut(PageId) -> bool,
+        passed_over: &mut dyn FnMut(PageId) -> bool,
         out: &mut Vec<Want>,
     ) {
         self.frontier = self.frontier.max(self.list.position());
@@ -316,7 +316,7 @@ impl OpenList {
             }
             is_contiguous = false;
             // A page named twice in the window comes in once.
-            if self.list.next_use(page) != Some(position) || present(page) {
+            if self.list.next_use(page) != Some(position) || passed_over(page) {
                 continue;
             }
             if batches.as_mut().is_some_and(|batches| !batches.take_room(page.file())) {

@@ -376,19 +376,20 @@ impl AccountHints {
 
     /// Appends the pages that the tenant's lists would have brought in now, those of each list in its order.
     ///
-    /// `present` tells whether a page that is no block of the account is in memory all the same.
+    /// `passed_over` tells whether a page that is no block of the account is in memory all the same, or
+    /// cannot be had.
     pub fn wants(
         &mut self,
         tenant: TenantId,
         room: Room,
-        present: &mut dyn FnMut(PageId) -> bool,
+        passed_over: &mut dyn FnMut(PageId) -> bool,
         out: &mut Vec<Want>,
     ) {
         let mut room = Room { harmless: room.harmless + self.blocks.spent(), ..room };
         for list in self.lists.iter_mut().filter(|list| list.tenant == tenant) {
             if list.policy.prefetches() && !list.has_strayed {
                 let first = out.len();
-                list.wants(|page| self.blocks.contains(page), &mut room, present, out);
+                list.wants(|page| self.blocks.contains(page), &mut room, passed_over, out);
                 list.note_runs(&out[first..]);
             }
         }
@@ -428,7 +429,10 @@ impl AccountHints {
             }
             assert!(!block.is_spent() || !self.is_named(page), "{page:?} is spent and named");
             assert!(block.came_for().is_some() || self.is_named(page), "{page:?} concerns no list");
-            assert!(block.came_for().is_none_or(|serial| self.has(serial)), "{page:?} came for another's list");
+            assert!(
+                block.came_for().is_none_or(|serial| self.has(serial)),
+                "{page:?} came for another's list"
+            );
         }
         self.blocks.check_invariants();
         for list in &self.lists {
