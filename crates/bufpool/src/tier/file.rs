@@ -26,6 +26,8 @@ const OPERATION: &str = "open tier";
 /// a persistent tier and by [`FileTier::resize`] when it shortens the file.
 const STUCK: Duration = Duration::from_millis(900);
 
+/// How long a pool that closes waits for a [`FileTier::resize`] under way. After that nothing is saved.
+const LENGTH_WAIT: Duration = STUCK.saturating_mul(2);
 /// How long [`FileTier::resize`] pauses before it checks again whether transfers have ended.
 const TRANSFERS_POLL: Duration = Duration::from_millis(1);
 
@@ -41,7 +43,7 @@ pub struct FileTier {
     direct: Direct,
     is_persistent: bool,
     state: Arc<Mutex<State>>,
-    /// Held by a change of the file's length, and while a pool attaches.
+    /// Held by a change of the file's length, while a pool attaches, and as one detaches.
     resizing: Mutex<()>,
 }
 
@@ -90,8 +92,9 @@ impl FileTier {
     /// known by the [tags](crate::FileOptions::tag) of their files, which must differ; pages of a file
     /// without a tag are not kept.
     ///
-    /// Closing waits until the directory, 48 bytes a page, is written. If the drive makes no progress for
-    /// about a second, closing returns, and a thread goes on, which has the file open until it is done.
+    /// Closing waits for a [resize](Self::resize) under way, up to two seconds, and then until the directory,
+    /// 48 bytes a page, is written. If the drive makes no progress for about a second, closing returns, and a
+    /// thread goes on, which has the file open until it is done.
     pub fn persistent(mut self, persistent: bool) -> Self {
         self.is_persistent = persistent;
         self
@@ -329,11 +332,18 @@ impl Tier for FileTier {
     }
 
     fn detach(&self) {
-        let mut state = self.state.lock();
-        let (used, pages_max) = (state.used.take(), state.pages_max);
-        drop(state);
-        if let Some(used) = used.filter(|_| self.is_persistent) {
-            used.save(pages_max, &self.state);
+        // A change of length that comes later would cut off the directory.
+        let length = self.resizing.try_lock_for(LENGTH_WAIT);
+        let (used, pages_max) = {
+            let mut state = self.state.lock();
+            (state.used.take(), state.pages_max)
+        };
+        let is_set = length.is_some();
+        drop(length);
+        match used.filter(|_| self.is_persistent) {
+            Some(used) if is_set => used.save(pages_max, &self.state),
+            Some(_) => self.state.lock().failures += 1,
+            None => {}
         }
     }
 }
@@ -403,6 +413,96 @@ impl Completion for Read {
         match result {
             Ok(()) => self.promised.give(buffer, done),
             Err(_) => done.absent(buffer),
+        }
+    }
+}
+
+#[cfg(all(test, not(bufpool_loom)))]
+mod tests {
+    use std::io;
+
+    use super::*;
+    use crate::io::sim::SimDevice;
+    use crate::source::{Capabilities, Done, FileIdentity, ReadRequest, Source, WriteRequest};
+    use crate::tier::{TierAdmit, TierPolicy};
+    use crate::{FileOptions, Pool, PoolOptions};
+
+    /// A file of which a change of length takes until `go` is told of, or some time.
+    #[derive(Debug)]
+    struct SlowLength {
+        file: SourceRef,
+        begun: mpsc::Sender<()>,
+        go: Mutex<mpsc::Receiver<()>>,
+    }
+
+    impl Source for SlowLength {
+        fn identity(&self) -> FileIdentity {
+            self.file.identity()
+        }
+
+        fn capabilities(&self) -> Capabilities {
+            self.file.capabilities()
+        }
+
+        fn len_bytes(&self) -> io::Result<u64> {
+            self.file.len_bytes()
+        }
+
+        fn set_len_bytes(&self, bytes: u64) -> io::Result<()> {
+            self.begun.send(()).unwrap();
+            let _ = self.go.lock().recv_timeout(Duration::from_millis(300));
+            self.file.set_len_bytes(bytes)
+        }
+
+        fn read(&self, request: ReadRequest) {
+            self.file.read(request);
+        }
+
+        fn write(&self, request: WriteRequest) {
+            self.file.write(request);
+        }
+
+        fn sync(&self, all_metadata: bool, done: Done) {
+            self.file.sync(all_metadata, done);
+        }
+    }
+
+    fn pool_over(device: &SimDevice, tier: &Arc<FileTier>) -> Pool {
+        let options = PoolOptions::new().frames(32).page_bytes(4096).threads_max(8).deterministic(1);
+        let tier: Arc<dyn Tier> = Arc::<FileTier>::clone(tier);
+        options.tier(tier, TierPolicy::Demote, TierAdmit::All).open_on(device).unwrap()
+    }
+
+    /// The directory lies behind the last place, where a change of length that comes late would cut it off.
+    #[test]
+    fn a_tier_that_is_resized_while_its_pool_closes_keeps_its_pages() {
+        for pages in [50, 30] {
+            let device = SimDevice::new(1);
+            device.put("data", &vec![0; 64 * 4096]);
+            let tier = Arc::new(FileTier::new("tier", 40).persistent(true));
+            let pool = pool_over(&device, &tier);
+            let how = FileOptions::new().read_only(true).tag(5).epoch(1);
+            let file = pool.open_file("data", how).unwrap();
+            (0..50).for_each(|number| drop(pool.default_tenant().read(file.page(number)).unwrap()));
+            let kept = tier.report().pages;
+            assert!((1..30).contains(&kept), "{kept} pages");
+            let (begun, length_changes) = mpsc::channel();
+            let (closed, go) = mpsc::channel();
+            if let Some(used) = &mut tier.state.lock().used {
+                let file = used.file.source.clone();
+                used.file.source = SourceRef::new(Arc::new(SlowLength { file, begun, go: go.into() }));
+            }
+            std::thread::scope(|scope| {
+                scope.spawn(move || {
+                    length_changes.recv().unwrap();
+                    pool.close().unwrap();
+                    closed.send(()).unwrap_or(());
+                });
+                tier.resize(pages).unwrap();
+            });
+            let next = pool_over(&device, &tier);
+            assert_eq!(tier.report().pages, kept, "resized to {pages}");
+            next.check_invariants();
         }
     }
 }
