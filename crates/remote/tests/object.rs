@@ -5,9 +5,10 @@
 mod common;
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use bufpool::source::Source;
 use bufpool::{ErrorKind, FileOptions, PoolOptions};
 use bufpool_remote::object::object_store::local::LocalFileSystem;
 use bufpool_remote::object::object_store::memory::InMemory;
@@ -485,6 +486,32 @@ fn a_commit_has_whole_pages_of_the_pool() {
         faulty.hold_commits(false);
         flush.join().unwrap().unwrap();
     });
+}
+
+/// What a commit under way makes durable is there when it has ended, if the cache is dropped meanwhile.
+#[test]
+fn a_commit_is_not_lost_where_the_cache_is_dropped_meanwhile() {
+    let faulty = Faulty::new(memory(), 3);
+    let store: Arc<dyn ObjectStore> = faulty.clone();
+    let file = written(&store);
+    faulty.hold_commits(true);
+    file.write(7, 2);
+    std::thread::scope(|scope| {
+        let flush = scope.spawn(|| file.file.flush());
+        faulty.wait_for_commit();
+        let (sender, dropped) = mpsc::channel();
+        let source = Arc::clone(&file.source);
+        scope.spawn(move || sender.send(source.drop_cache()));
+        // A call that does not wait for the commit has its turn before it.
+        let early = dropped.recv_timeout(Duration::from_millis(300));
+        faulty.hold_commits(false);
+        flush.join().unwrap().unwrap();
+        early.or_else(|_| dropped.recv()).unwrap().unwrap();
+    });
+    file.write(8, 3);
+    file.file.flush().unwrap();
+    let reader = open_read_only(&store);
+    assert_eq!([7, 8].map(|number| reader.read(number).unwrap()), [2, 3]);
 }
 
 /// Even without any grace.

@@ -323,17 +323,21 @@ impl Inner {
         }
     }
 
-    /// Begins anew with what is committed.
+    /// Begins anew with what is committed, after a commit under way.
     fn reload(self: &Arc<Self>) -> Result<(), ObjectError> {
         let inner = Arc::clone(self);
-        let known = self.state.lock().base;
-        let manifest = self.worker.run(async move { history::newest(&inner.store, known).await })?;
-        if manifest.file != self.file || manifest.page_bytes != self.page_bytes {
-            let object = self.store.manifest(manifest.number);
-            return Err(ObjectError::corrupt(object, None, "it is another file's manifest"));
-        }
-        *self.state.lock() = State::of(manifest);
-        Ok(())
+        self.worker.run(async move {
+            // A commit that ended later would take the map from before it for its own.
+            let _no_commit = inner.writes.commit.lock().await;
+            let known = inner.state.lock().base;
+            let manifest = history::newest(&inner.store, known).await?;
+            if manifest.file != inner.file || manifest.page_bytes != inner.page_bytes {
+                let object = inner.store.manifest(manifest.number);
+                return Err(ObjectError::corrupt(object, None, "it is another file's manifest"));
+            }
+            *inner.state.lock() = State::of(manifest);
+            Ok(())
+        })
     }
 }
 

@@ -20,8 +20,8 @@ use super::store::random;
 pub(super) struct Writes {
     /// Names of chunks that were given out.
     sequence: AtomicU64,
-    /// One commit at a time.
-    commit: Mutex<()>,
+    /// One commit at a time, and none while the file begins anew.
+    pub commit: Mutex<()>,
 }
 
 /// Whether a request has room in memory.
