@@ -19,9 +19,9 @@ pub struct FileStats {
     pub name: String,
     /// Its length in pages.
     pub pages: u64,
-    /// Handles: each [`File`](crate::File) counts, twice once it has given owned guards or pins, or futures;
-    /// these share the second count, which outlives the handle as long as one of them is left. 0 if the file
-    /// is open in the pool only.
+    /// Handles: each [`File`](crate::File) counts, as long as it or one of the owned guards, pins and futures
+    /// that it has given is left; and each [`Hints`](crate::Hints) that has read of the file lately. 0 if the
+    /// file is open in the pool only.
     pub handles: usize,
     /// It was opened for reading only.
     pub read_only: bool,

@@ -196,14 +196,15 @@ impl Clone for File {
 
 impl Drop for File {
     fn drop(&mut self) {
-        if let Some(keeper) = self.keeper.take() {
-            keeper::give_up(&keeper);
-        }
         // In the child of a fork nothing was given up.
         if self.is_keeper() && self.pool.owner.is_here() {
             keeper::note_gone();
         }
-        self.shared.handles.fetch_sub(1, Ordering::Release);
+        match self.keeper.take() {
+            // Both count as one handle, which ends with the last share.
+            Some(keeper) => keeper::give_up(&keeper),
+            None => _ = self.shared.handles.fetch_sub(1, Ordering::Release),
+        }
     }
 }
 
@@ -216,6 +217,11 @@ impl fmt::Debug for File {
 impl File {
     pub(crate) fn new(pool: PoolHandle, shared: Arc<FileShared>) -> Self {
         shared.handles.fetch_add(1, Ordering::Relaxed);
+        Self::uncounted(pool, shared)
+    }
+
+    /// A handle that ends the count of another one.
+    fn uncounted(pool: PoolHandle, shared: Arc<FileShared>) -> Self {
         // SAFETY: the file is one of this pool's, and its table lives as long as the handle has a share of
         // it.
         let hot = unsafe { FastPath::new(&pool.hot, &shared.table, shared.optimistic) };
@@ -237,7 +243,7 @@ impl File {
     fn find_keeper(&self) -> Keeper {
         let new = || {
             Arc::new_cyclic(|me| {
-                let mut keeper = self.clone();
+                let mut keeper = Self::uncounted(self.pool.clone(), Arc::clone(&self.shared));
                 keeper.me = Weak::clone(me);
                 keeper
             })
