@@ -743,6 +743,40 @@ fn a_manager_that_has_a_list_waits_for_nothing() {
     }
 }
 
+/// A handle that a manager drops under the policy lock ends its list all the same, with the next miss. So
+/// does one that the manager of its own tenant has when that is closed.
+#[test]
+fn a_list_ends_with_a_handle_that_a_manager_drops() {
+    for closes in [false, true] {
+        let folder = directory();
+        let pool = small().frames(64).open().unwrap();
+        let file = stamped_file(&pool, &folder, 400);
+        let list = Arc::new(Mutex::new(None));
+        let held = Arc::clone(&list);
+        let manager = CallsBack(move || drop::<Option<Hints>>(held.lock().unwrap().take_if(|_| !closes)));
+        let tenant = pool.tenant("managed").custom_manager(Box::new(manager)).open().unwrap();
+        let mut hints = tenant.hint(pages_of(&file, 0..100)).unwrap();
+        (0..10).for_each(|number| assert_eq!(hints.next().unwrap().unwrap().page().number(), number));
+        *list.lock().unwrap() = Some(hints);
+        drop(list);
+        if closes {
+            let number = tenant.id();
+            tenant.close().unwrap();
+            file.discard(0..400).unwrap();
+            let next = pool.tenant("next").open().unwrap();
+            assert_eq!(next.id(), number);
+            drop(next.read(file.page(300)).unwrap());
+            assert_eq!(pool.stats().hints.len(), 0);
+        } else {
+            (300..302).for_each(|number| drop(tenant.read(file.page(number)).unwrap()));
+            let stats = pool.stats();
+            let [site] = &stats.hints[..] else { panic!("{:?}", stats.hints) };
+            assert_eq!((site.open, site.counts.lists, site.counts.used), (0, 1, 10));
+        }
+        pool.check_invariants();
+    }
+}
+
 /// Lists of several tenants whose windows do not fit the pool together take frames from each other. Each then
 /// looks no farther ahead than its pages stay, and all come to rest while nobody reads.
 #[test]

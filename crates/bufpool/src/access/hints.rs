@@ -35,6 +35,7 @@ use crate::handle::tenant::Tenant;
 use crate::load::prefetch::Prefetch;
 use crate::page::latch::Latch;
 use crate::policy::ahead::Expectation;
+use crate::policy::hint_lists::DroppedList;
 use crate::policy::state::PolicyState;
 use crate::state::waiting::{Limit, Purpose, Refused};
 use crate::thread::site::{Origin, SiteRef};
@@ -237,9 +238,14 @@ impl<I> Hints<I> {
     /// the handle has come, if it moves the list.
     fn sync(&self, policy: &mut PolicyState, list: Disclosed) {
         self.tenant.pool.drain_own_log_into(policy);
-        if self.leads {
-            policy.directory.hints_consumed(list.id, self.cursor.position - list.opened_at);
+        if let Some(position) = self.position_in(list) {
+            policy.directory.hints_consumed(list.id, position);
         }
+    }
+
+    /// How far the handle has come in the directory's list, if it moves that.
+    fn position_in(&self, list: Disclosed) -> Option<u64> {
+        self.leads.then(|| self.cursor.position - list.opened_at)
     }
 
     /// Opens a list in the directory for what comes from the position on; none if hints are off.
@@ -608,9 +614,23 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
 
 impl<I> Drop for Hints<I> {
     fn drop(&mut self) {
-        let (Some(list), Ok(mut policy)) = (self.list, self.tenant.lock_policy(HINT)) else { return };
-        self.sync(&mut policy, list);
-        policy.close_hints(list.id, list.context, self.depth_max);
+        let Some(list) = self.list else { return };
+        let pool = &*self.tenant.pool;
+        let dropped = DroppedList {
+            id: list.id,
+            context: list.context,
+            depth_max: self.depth_max,
+            position: self.position_in(list),
+        };
+        match self.tenant.lock_policy(HINT) {
+            Ok(mut policy) => {
+                pool.drain_own_log_into(&mut policy);
+                policy.close_dropped(&dropped);
+            }
+            // The thread has the lock.
+            Err(_) if pool.owner.is_here() && pool.owner.is_called_back() => pool.dropped_lists.push(dropped),
+            Err(_) => {}
+        }
     }
 }
 

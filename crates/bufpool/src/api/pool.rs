@@ -41,6 +41,7 @@ use crate::owner::Owner;
 use crate::page::table::PageTableBudget;
 use crate::policy::ahead::{Ahead, AheadLimits};
 use crate::policy::engine_code::EngineCode;
+use crate::policy::hint_lists::DroppedLists;
 use crate::policy::mutex::PolicyMutex;
 use crate::policy::pricing::Pricing;
 use crate::policy::state::{PolicyParts, PolicyState};
@@ -595,6 +596,7 @@ impl PoolParts {
             frames: FrameTable::new(frames + spares),
             policy: CachePadded::new(PolicyMutex::new(policy)),
             logs: CachePadded::default(),
+            dropped_lists: DroppedLists::default(),
             plans_waiting: AtomicBool::new(false),
             runs_ahead: AtomicUsize::new(0),
             ahead_latency_ns: AtomicU64::new(0),

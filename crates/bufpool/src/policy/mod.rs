@@ -8,7 +8,7 @@ pub(crate) mod ahead;
 pub(crate) mod claims;
 pub(crate) mod engine_code;
 mod expectation;
-mod hint_lists;
+pub(crate) mod hint_lists;
 pub(crate) mod hint_sites;
 mod hit_application;
 mod management;

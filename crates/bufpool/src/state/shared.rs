@@ -26,6 +26,7 @@ use crate::owner::Owner;
 use crate::page::latch::Refusal;
 use crate::page::table::PageTableBudget;
 use crate::policy::claims::{ClaimRules, Dirty};
+use crate::policy::hint_lists::DroppedLists;
 use crate::policy::mutex::PolicyMutex;
 use crate::policy::state::PolicyState;
 use crate::state::aside::AsideFrames;
@@ -75,6 +76,8 @@ pub(crate) struct PoolShared {
     pub ahead_submission_ns: AtomicU64,
     /// The hits of all threads. Locked after `policy`, if both.
     pub logs: CachePadded<Mutex<Logs>>,
+    /// Lists of disclosed reads that are to be closed. Locked after `policy`.
+    pub dropped_lists: DroppedLists,
 
     pub frames_count: u32,
     pub reserve: CachePadded<Reserve>,
@@ -172,11 +175,13 @@ impl PoolShared {
         if let Some(ring) = existing_ring(self.hot.serial) {
             policy.apply(ring);
         }
+        self.dropped_lists.close(policy);
     }
 
     /// Applies all threads' hits, and forgets the logs of threads that have ended.
     pub(crate) fn drain_logs(&self, policy: &mut PolicyState) {
         self.logs.lock().drain(|ring| policy.apply(ring));
+        self.dropped_lists.close(policy);
     }
 
     /// Takes back a few logs of threads that have ended.
