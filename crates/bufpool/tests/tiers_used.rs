@@ -10,6 +10,7 @@ use bufpool::manager::Allocation;
 use bufpool::sim::SimDevice;
 use bufpool::tier::*;
 use bufpool::{FileOptions, PoolOptions};
+use bufpool_policies::mix64;
 use common::{PAGE_BYTES, Random, deterministic, open_on, small, stamped_device, version};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -276,4 +277,48 @@ fn pages_that_are_not_sent_do_not_count_to_the_limit() {
     let (free, free_s) = offers(None);
     let (limited, s) = offers(Some(100));
     assert!(limited as f64 > 0.5 * (100.0 * s).min(free as f64), "{free} in {free_s}, {limited} in {s}");
+}
+
+/// Answers once it is told to.
+struct Late {
+    inner: Hoarder,
+    answers: AtomicBool,
+}
+impl Tier for Late {
+    fn attach(&self, to: &Attachment) -> bufpool::Result<()> {
+        self.inner.attach(to)
+    }
+    fn demote(&self, page: PageName, version: Version, bytes: TierPage) -> Demoted {
+        self.inner.demote(page, version, bytes)
+    }
+    fn take(&self, page: PageName, version: Version, into: TierBuffer, done: TierDone) {
+        if self.answers.load(Ordering::Relaxed) {
+            return done.absent(into);
+        }
+        self.inner.take(page, version, into, done);
+    }
+    fn forget(&self, _: TierRange) {}
+    fn report(&self) -> TierReport {
+        self.inner.report()
+    }
+}
+
+/// While a tier is passed by it is asked for a sample of pages. Where no page in use is one of them, the
+/// sample changes after sixteen times as many misses as there are pages to one of the sample: 64 here.
+#[test]
+fn a_tier_is_tried_again_whatever_pages_are_in_use() {
+    const IN_USE: usize = 40;
+    let tier = Arc::new(Late { inner: Hoarder::new(Answer::Never), answers: AtomicBool::new(false) });
+    let options = over(small().tier_wait_ms(20), Arc::clone(&tier) as _, TierPolicy::Demote);
+    let (pool, file) = open_on(options, &stamped_device(640));
+    let is_sampled = |number: &u64| mix64(file.page(*number).id().0).is_multiple_of(64);
+    let in_use: Vec<u64> = (0..640).filter(|number| !is_sampled(number)).take(IN_USE).collect();
+    let read_all = || in_use.iter().for_each(|n| drop(pool.default_tenant().read(file.page(*n)).unwrap()));
+    let does_not_answer = || pool.stats().tier.unwrap().passed_by == Some(PassedBy::DoesNotAnswer);
+    read_all();
+    assert!(does_not_answer());
+    tier.answers.store(true, Ordering::Relaxed);
+    // After that many misses a page in use is asked for in each round, and eight answers are needed.
+    (0..(16 * 64_usize).div_ceil(IN_USE) + 8).for_each(|_| read_all());
+    assert!(!does_not_answer(), "{:?}", pool.stats().tier);
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use bufpool_policies::{PageId, PageWorth, contained, mix64};
+use bufpool_policies::{PageId, PageWorth, contained};
 use parking_lot::Mutex;
 
 use crate::engine::PageName;
@@ -19,15 +19,9 @@ use crate::tier::done::{Answer, GivenCopy, Question};
 use crate::tier::gauge::{Gauge, PassedBy, Took};
 use crate::tier::questions::Questions;
 use crate::tier::stats::Counts;
-use crate::tier::usage::{SharedUsage, Usage};
+use crate::tier::usage::{Sample, SharedUsage, Usage};
 use crate::tier::{Attachment, Demoted, Life, Tier, TierPolicy, TierRange, TierStats, Version};
 
-/// While the tier is passed by, it is still asked for one page in this many: a sixteenth of the pool's
-/// frames, between [`SAMPLED_IN_MIN`] and this. Smaller pools sample more, so that there are enough pages to
-/// judge by.
-const SAMPLED_IN_MAX: u64 = 1024;
-const SAMPLED_IN_MIN: u64 = 64;
-const SAMPLED_FRAMES: u64 = 16;
 /// The most buffers, and the most memory that they may take; but there are at least [`BUFFERS_MIN`] buffers.
 const BUFFERS_MAX: usize = 256;
 const BUFFERS_BYTES_MAX: usize = 8 << 20;
@@ -40,8 +34,8 @@ pub(crate) struct TierLink {
     tier: Arc<dyn Tier>,
     policy: TierPolicy,
     wait: Duration,
-    /// While the tier is passed by, it is asked for one page in this many.
-    sampled_in: u64,
+    /// What is asked for while the tier is passed by.
+    sample: Sample,
     buffers: Buffers,
     deadlines: Deadlines,
     admission: Mutex<Admission>,
@@ -96,7 +90,7 @@ impl TierLink {
             tier,
             policy: to.policy,
             wait,
-            sampled_in: (u64::from(frames) / SAMPLED_FRAMES).clamp(SAMPLED_IN_MIN, SAMPLED_IN_MAX),
+            sample: Sample::new(frames),
             buffers: Buffers::new(buffers, to.page_bytes),
             deadlines: Deadlines::default(),
             watches_misses: admission.watches_misses(),
@@ -275,7 +269,7 @@ impl TierLink {
             self.admission.lock().comes_in(page_of(name));
         }
         let usage = self.usage.get();
-        if !usage.asks(|| self.is_sampled(page_of(name))) {
+        if !usage.asks(|| self.sample.has_missed(page_of(name))) {
             return None;
         }
         let buffer = self.buffers.take();
@@ -410,17 +404,12 @@ impl TierLink {
 
     /// Whether a page is offered now.
     fn is_used_for(&self, page: PageId) -> bool {
-        self.usage.get().offers(|| self.is_sampled(page))
+        self.usage.get().offers(|| self.sample.has(page))
     }
 
     /// Whether other pools may be served with pages that this one offers.
     fn is_shared(&self) -> bool {
         matches!(self.policy, TierPolicy::DemoteAdapt(_))
-    }
-
-    /// Whether the page belongs to the sample that a tier which is passed by is measured with.
-    fn is_sampled(&self, page: PageId) -> bool {
-        mix64(page.0).is_multiple_of(self.sampled_in)
     }
 
     /// Counts what the tier made of a page.

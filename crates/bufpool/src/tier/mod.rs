@@ -31,11 +31,12 @@
 //! *passed by* if the waits are more than half of what its hits save, if it refuses nearly every page, if it
 //! does not answer, or if as many questions in a row miss as sixteen times the pool's frames. Then pages are
 //! read from their files at once. One page in 1,024, in small pools up to one in 64, goes on being demoted,
-//! and is asked for beside the read, so that a tier that pays again is used again. A tier in which nothing
-//! hits may be cold: for the next 4,096 questions all pages go on being demoted, and are asked for beside
-//! the read. If several pools share the tier ([`TierPolicy::DemoteAdapt`]), a pool that it does not pay for
-//! goes on demoting all pages, because nobody waits for that, and other pools may be served with them.
-//! [`TierStats`] tells.
+//! and is asked for beside the read, so that a tier that pays again is used again. If none of these is missed
+//! for 16 times as many misses, others take their place, among them the page just missed: so one miss in
+//! 16,384 asks the tier at least. A tier in which nothing hits may be cold: for the next 4,096 questions all
+//! pages go on being demoted, and are asked for beside the read. If several pools share the tier
+//! ([`TierPolicy::DemoteAdapt`]), a pool that it does not pay for goes on demoting all pages, because nobody
+//! waits for that, and other pools may be served with them. [`TierStats`] tells.
 
 pub(crate) mod admission;
 mod buffer;
