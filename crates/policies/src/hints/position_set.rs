@@ -8,7 +8,8 @@ const WORDS: usize = HINTS_MAX / WORD_BITS;
 /// A set of positions, of which no two are [`HINTS_MAX`] or more apart.
 ///
 /// There is a bit for each position that a list can hold, and a summary bit for each word of these bits.
-/// Every call costs O(1). A step of [`descending`](Self::descending) looks at up to 16 words of the summary.
+/// Every call costs O(1). A step of [`descending`](Self::descending) looks at up to 16 words of the summary,
+/// and at none if the set is empty.
 /// Holds 8 KiB.
 pub(super) struct PositionSet {
     words: Box<[u64]>,
@@ -60,8 +61,12 @@ impl PositionSet {
     pub fn descending(&self) -> impl Iterator<Item = u64> + '_ {
         let border = self.end as usize % HINTS_MAX;
         // The place of a position is the position modulo `HINTS_MAX`. Places from `border` on hold positions
-        // of the round before; if `border` is 0, all places do.
-        let (mut low, mut below) = if border == 0 { (0, HINTS_MAX) } else { (0, border) };
+        // of the round before; if `border` is 0, all places do. Nothing is looked at in an empty set.
+        let (mut low, mut below) = match border {
+            _ if self.len == 0 => (border, border),
+            0 => (0, HINTS_MAX),
+            _ => (0, border),
+        };
         std::iter::from_fn(move || {
             loop {
                 if let Some(found) = self.greatest(low, below) {
