@@ -9,6 +9,9 @@ use crate::{
 
 /// Pages that a manager is told of at once before they come or go.
 const TOUCHED_AT_ONCE: usize = 64;
+/// Frames from which on a driver fetches what a manager looks up: in smaller pools that is in a processor's
+/// second cache, and to find the addresses takes longer than the fetch saves.
+const FRAMES_FETCHED: u32 = 1 << 12;
 
 /// What a miss is likely to change: advice for [`Directory::places_of_miss`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,7 +67,9 @@ impl Directory {
     /// Shows the addresses of what the missing tenant's manager looks up when `pages` come or go, and when it
     /// gives up its likely choice.
     pub fn places_in_manager(&self, next_miss: NextMiss, pages: &[PageId], show: &mut dyn FnMut(*const u8)) {
-        if let Some(account) = self.ledger.accounts.get(next_miss.account as usize) {
+        if let Some(account) = self.ledger.accounts.get(next_miss.account as usize)
+            && self.capacity >= FRAMES_FETCHED
+        {
             account.control.places(pages, &mut std::iter::once(next_miss.choice), show);
         }
     }
@@ -76,8 +81,10 @@ impl Directory {
         frames: &mut dyn Iterator<Item = FrameId>,
         show: &mut dyn FnMut(*const u8),
     ) {
-        let account = self.ledger.account(tenant);
-        self.ledger.accounts[account.index()].control.places(&[], frames, show);
+        if self.capacity >= FRAMES_FETCHED {
+            let account = self.ledger.account(tenant);
+            self.ledger.accounts[account.index()].control.places(&[], frames, show);
+        }
     }
 
     /// Where the counts of `tenant` are, for a driver that is about to count accesses of several.
