@@ -109,7 +109,9 @@ impl<'a> FrameSearch<'a> {
                     policy.directory.loaded(admitted.frame());
                 }
                 let next_miss = policy.directory.next_miss(id);
-                if let Some(NextMiss { choice, .. }) = next_miss {
+                if let Some(NextMiss { choice, victim, .. }) = next_miss
+                    && choice != victim
+                {
                     // Read before the next hold begins.
                     fetch_to_write(pool.frames.get(choice));
                 }
@@ -145,14 +147,18 @@ impl<'a> FrameSearch<'a> {
         let (pool, file) = (&*self.tenant.pool, &self.page.file().shared);
         let next_miss = pool.policy.next_miss()?;
         let NextMiss { victim, page, choice, .. } = next_miss;
-        let leaving = pool.frames.get(choice).page().unwrap_or(page);
-        fetch_to_write(pool.frames.get(victim));
-        for page in [page, leaving].into_iter().filter(|page| page.file() == file.id) {
-            if let Some(word) = file.table.get(page.number()) {
+        let fetch_word = |page: PageId| {
+            if page.file() == file.id
+                && let Some(word) = file.table.get(page.number())
+            {
                 fetch_to_write(word);
             }
-        }
-        Some((next_miss, leaving))
+        };
+        fetch_to_write(pool.frames.get(victim));
+        fetch_word(page);
+        let chosen = if choice == victim { None } else { pool.frames.get(choice).page() };
+        chosen.into_iter().for_each(fetch_word);
+        Some((next_miss, chosen.unwrap_or(page)))
     }
 
     /// Whether the directory is told now, before the page has arrived, that it is loaded, which saves a later
