@@ -83,6 +83,25 @@ fn a_page_leaves_by_a_wish_only_if_it_is_there_and_the_tenants_own() {
     directory.check_invariants();
 }
 
+/// As its choice would be refused, so is its wish, while the ledger has older pages.
+#[test]
+fn no_wish_takes_a_page_away_from_another_tenant_that_uses_it() {
+    let mut directory = directory(4);
+    let (tenant, other) = (DEFAULT_TENANT, directory.open_tenant(0, 4).unwrap());
+    let [used, _, again] = [0, 1, 2].map(|page| load(&mut directory, tenant, page).0);
+    directory.hit(used, &access(other, 0));
+    directory.hit(again, &access(tenant, 2));
+    assert!(directory.evict_page(tenant, used, PageId(0), &mut NothingBusy).is_none());
+    let gone = directory.evict_page(tenant, again, PageId(2), &mut NothingBusy);
+    assert_eq!(gone.map(|gone| gone.page), Some(PageId(2)), "nobody else uses it");
+    directory.release(again);
+    // All that is older than the other tenant's use leaves.
+    directory.hit(used, &access(tenant, 0));
+    (3..6).for_each(|page| assert_ne!(load(&mut directory, tenant, page).0, used));
+    assert!(directory.evict_page(tenant, used, PageId(0), &mut NothingBusy).is_some());
+    directory.check_invariants();
+}
+
 #[test]
 fn directives_out_of_range_are_refused() {
     let mut directory = directory(4);

@@ -157,8 +157,8 @@
 //! A question is a run of `replace`, or of a privileged program's `fault` that has to give up a page.
 //! *Wishes* are carried out after the tenant's next question, without the policy lock, at most 64 at a time;
 //! more are dropped. A wish is void if its page has left, and is not carried out if the page is held or
-//! cannot be written now. In deterministic mode, which has no background writer, the miss that asked writes
-//! the pages that `flush` names.
+//! cannot be written now, nor a `release` of a page that another tenant uses. In deterministic mode, which
+//! has no background writer, the miss that asked writes the pages that `flush` names.
 //!
 //! # Limits
 //!

@@ -275,7 +275,8 @@ impl Directory {
     }
 
     /// `page` of `tenant` in `frame` leaves because its manager [wishes](crate::Wish::Release) it. None if it
-    /// is not there any more, not the tenant's, or busy.
+    /// is not there any more, not the tenant's, busy, or protected because another account used it more
+    /// recently than the oldest page of the ledger.
     pub fn evict_page<C: Claims>(
         &mut self,
         tenant: TenantId,
@@ -286,7 +287,8 @@ impl Directory {
         let is_own = self.ledger.frames.is_resident(frame)
             && self.ledger.frames[frame.0].page == page
             && self.ledger.frames[frame.0].owner == tenant;
-        if !is_own || !claims.claim(frame) {
+        let is_shared = self.foreign.get(frame.index()).is_some_and(|at| *at >= self.ledger.least_stamp());
+        if !is_own || is_shared || !claims.claim(frame) {
             return None;
         }
         self.evict(frame.0);
