@@ -842,6 +842,22 @@ fn priorities_end_with_their_files() {
     pool.check_invariants();
 }
 
+/// It would never end, and count towards the limit.
+#[test]
+fn a_file_that_is_closed_gets_no_priority() {
+    let device = common::stamped_device(8);
+    let pool = small().open_on(&device).unwrap();
+    let tenant = pool.default_tenant();
+    for _ in 0..4200 {
+        let file = pool.open_file("data", FileOptions::new()).unwrap();
+        file.clone().close().unwrap();
+        assert_eq!(kind(tenant.set_priority(&file, 1)), ErrorKind::FileClosed);
+    }
+    let file = pool.open_file("data", FileOptions::new()).unwrap();
+    tenant.set_priority(&file, 1).unwrap();
+    pool.check_invariants();
+}
+
 /// Frames and reserve are numbered together, with 24 bits.
 #[test]
 fn frames_and_reserve_have_numbers_together() {

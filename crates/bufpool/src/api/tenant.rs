@@ -629,7 +629,7 @@ impl Tenant {
     ///
     /// # Errors
     ///
-    /// As [`Tenant::set_policy`]; [`ErrorKind::WrongPool`].
+    /// As [`Tenant::set_policy`]; [`ErrorKind::WrongPool`], [`ErrorKind::FileClosed`].
     pub fn set_priority(&self, file: &File, priority: i32) -> Result<usize> {
         const OPERATION: &str = "set priority";
         self.check_file(file, OPERATION)?;
@@ -637,11 +637,15 @@ impl Tenant {
         let first = PageId::in_file(file.id(), 0);
         let last = PageId::in_file(file.id(), (1 << PageId::NUMBER_BITS) - 1);
         self.directive(OPERATION, |state| {
+            // Under the lock, where the priorities of a file that closes end once and for all.
+            if let Err(closed) = file.shared.check_open(OPERATION) {
+                return Ok(Err(closed));
+            }
             let PolicyState { directory, files, .. } = state;
             let moved = directory.set_priority(id, first..=last, priority, |page| files.frame_of(page))?;
             state.record(Event::Priority { tenant: id.0, first, last, priority });
-            Ok(moved)
-        })
+            Ok(Ok(moved))
+        })?
     }
 
     /// The long-term priority of a file's pages.
