@@ -313,3 +313,21 @@ fn numbers_beyond_all_files_name_no_other_files_page() {
         assert_eq!(file.page(number).id().file(), file.id());
     }
 }
+
+/// The iterator is the engine's code, and may take long: the tenant's number may be another's by its end.
+#[test]
+fn a_tenant_that_is_closed_meanwhile_brings_nothing_in_for_the_next_one() {
+    let pool = half().open_on(&stamped_device(8)).unwrap();
+    let file = pool.open_file("data", FileOptions::new()).unwrap();
+    let tenant = pool.tenant("closed").open().unwrap();
+    let mut next = None;
+    let begun = tenant.prefetch((0..8).map(|number| {
+        if number == 7 {
+            tenant.clone().close().unwrap();
+            next = Some(pool.tenant("next").open().unwrap());
+        }
+        file.page(number)
+    }));
+    assert_eq!(next.unwrap().id(), tenant.id());
+    assert_eq!((begun, settled(&pool).prefetch_issued), (0, 0));
+}
