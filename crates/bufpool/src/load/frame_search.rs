@@ -18,6 +18,7 @@ use crate::load::page_load::Found;
 use crate::page::latch::Patience;
 use crate::page::readers;
 use crate::policy::claims::Admitted;
+use crate::policy::mutex::PolicyGuard;
 use crate::policy::state::PolicyState;
 use crate::state::waiting::{Purpose, Refused};
 use crate::sys::fetch_to_write;
@@ -108,14 +109,7 @@ impl<'a> FrameSearch<'a> {
                 if let Some(admitted) = admitted.as_ref().filter(|_| is_entered) {
                     policy.directory.loaded(admitted.frame());
                 }
-                let next_miss = policy.directory.next_miss(id);
-                if let Some(NextMiss { choice, victim, .. }) = next_miss
-                    && choice != victim
-                {
-                    // Read before the next hold begins.
-                    fetch_to_write(pool.frames.get(choice));
-                }
-                policy.leave_next_miss(next_miss);
+                self.leave_next_miss(&policy);
                 (admitted, is_entered, policy.take_wishes(), policy.directory.is_above_cap(id))
             };
             let Some(admitted) = admitted else { return Ok(None) };
@@ -159,6 +153,19 @@ impl<'a> FrameSearch<'a> {
         let chosen = if choice == victim { None } else { pool.frames.get(choice).page() };
         chosen.into_iter().for_each(fetch_word);
         Some((next_miss, chosen.unwrap_or(page)))
+    }
+
+    /// Leaves beside the lock what the next question is likely to be about, and fetches the frame that
+    /// [`fetch_upcoming`](Self::fetch_upcoming) reads then.
+    #[inline]
+    fn leave_next_miss(&self, policy: &PolicyGuard<'_, PolicyState>) {
+        let next_miss = policy.directory.next_miss(self.tenant.tenant_id());
+        if let Some(NextMiss { victim, choice, .. }) = next_miss
+            && choice != victim
+        {
+            fetch_to_write(self.tenant.pool.frames.get(choice));
+        }
+        policy.leave_next_miss(next_miss);
     }
 
     /// Whether the directory is told now, before the page has arrived, that it is loaded, which saves a later

@@ -24,7 +24,7 @@ pub struct NextMiss {
     pub next: FrameId,
     /// The number of the missing tenant's account.
     pub account: u32,
-    /// The frame that the manager of the first one probably chooses; that itself if it has none.
+    /// The frame that the victim's manager would probably choose; the victim's own if there is no manager.
     pub choice: FrameId,
 }
 
