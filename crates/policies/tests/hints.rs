@@ -273,11 +273,12 @@ fn random_steps_keep_the_invariants() {
         let other = driver.directory.open_tenant(0, frames).unwrap();
         let tenants = [DEFAULT_TENANT, other];
         let mut lists: Vec<(HintListId, TenantId)> = Vec::new();
+        let lists_max = if seed % 3 == 0 { 20 } else { 4 };
         for _ in 0..600 {
             let tenant = tenants[random.below(2) as usize];
             let page = PageId(random.below(50));
             match random.below(12) {
-                0 if lists.len() < 4 => {
+                0 if lists.len() < lists_max => {
                     let policy = match random.below(4) {
                         0 => HintPolicy::Aggressive { batch: 4 },
                         1 => HintPolicy::Off,
@@ -298,12 +299,13 @@ fn random_steps_keep_the_invariants() {
                 }
                 5 if !lists.is_empty() => {
                     let (list, _) = lists[random.below(lists.len() as u64) as usize];
-                    match random.below(3) {
+                    match random.below(4) {
                         0 => driver.directory.skip_hints(list, random.below(4)),
                         1 => {
                             let position = driver.directory.hint_state(list).unwrap().position;
                             driver.directory.hints_consumed(list, position + random.below(3));
                         }
+                        2 => driver.directory.hint_reached(list),
                         _ => driver.directory.hint_waited(list),
                     }
                 }

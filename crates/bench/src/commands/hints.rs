@@ -8,7 +8,7 @@ use super::comparison_table::{COLUMNS, row};
 use super::data_folder::DataFolder;
 use crate::cli::{Backend, Common};
 use crate::measure::comparison::Comparison;
-use crate::measure::hints::{index_scans, joins, wrong_lists};
+use crate::measure::hints::{index_scans, joins, many_lists, wrong_lists};
 use crate::output::Table;
 use crate::workload::Sizes;
 
@@ -16,6 +16,7 @@ use crate::workload::Sizes;
 const INDEX_SCAN: &str = "index-scan";
 const JOIN: &str = "join";
 const WRONG: &str = "wrong";
+const MANY: &str = "many";
 
 /// The join's relations have the tuples of the scanned relation divided by this.
 const JOIN_SHARE: u64 = 5;
@@ -29,7 +30,7 @@ pub struct HintsArgs {
     /// Tuples of a batch made by hand
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub batch: u64,
-    /// Only one part: index-scan, join or wrong
+    /// Only one part: index-scan, join, wrong or many
     #[arg(long, default_value = "")]
     pub only: String,
     /// The pool's I/O backend
@@ -43,7 +44,7 @@ pub struct HintsArgs {
 /// If the data files cannot be made, the pool fails, or an answer is wrong.
 pub fn run(args: &HintsArgs, common: &Common) -> Result<()> {
     let is_wanted = |part: &str| part.starts_with(&args.only);
-    let parts = [INDEX_SCAN, JOIN, WRONG];
+    let parts = [INDEX_SCAN, JOIN, WRONG, MANY];
     if !parts.into_iter().any(is_wanted) {
         bail!("--only {}: expected one of {}, or how it begins", args.only, parts.join(" "));
     }
@@ -61,6 +62,9 @@ pub fn run(args: &HintsArgs, common: &Common) -> Result<()> {
     }
     if is_wanted(WRONG) {
         push(wrong_lists(&large, common.seed)?);
+    }
+    if is_wanted(MANY) {
+        push(many_lists(&large, common.seed)?);
     }
     Ok(table.print(common.format)?)
 }

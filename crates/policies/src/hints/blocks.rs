@@ -87,12 +87,6 @@ impl Block {
     fn spent_as(&self) -> Option<u64> {
         if let Stake::Spent(_, number) = self.stake { Some(number) } else { None }
     }
-
-    /// The list that it came in for ends, and `heir` names it.
-    pub fn go_over_to(&mut self, heir: u64) {
-        debug_assert!(!self.is_spent(), "a list names it");
-        self.stake = Stake::CameFor(heir);
-    }
 }
 
 impl Blocks {
@@ -158,6 +152,14 @@ impl Blocks {
         }
     }
 
+    /// The list that the page came in for ends, and `heir` names the page. Returns the block, if any.
+    pub fn go_over_to(&mut self, page: PageId, heir: u64) -> Option<Block> {
+        let block = self.by_page.get_mut(&page)?;
+        debug_assert!(!block.is_spent(), "a list names {page:?}");
+        block.stake = Stake::CameFor(heir);
+        Some(*block)
+    }
+
     /// The block concerns no list any more.
     pub fn forget(&mut self, page: PageId) {
         if let Some(block) = self.by_page.remove(&page) {
@@ -188,10 +190,6 @@ impl Blocks {
 
     pub fn iter(&self) -> impl Iterator<Item = (PageId, Block)> {
         self.by_page.iter().map(|(page, block)| (*page, *block))
-    }
-
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = (PageId, &mut Block)> {
-        self.by_page.iter_mut().map(|(page, block)| (*page, block))
     }
 
     /// Bytes of memory held.

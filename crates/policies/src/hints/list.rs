@@ -18,7 +18,7 @@ pub const NEVER: u64 = u64::MAX;
 ///
 /// A position is the number of a read since the list was opened. Every call costs O(1), but for steps over
 /// hints that are passed. Holds 24 bytes a hint, and 40 more a page.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct HintList {
     /// The hints ahead.
     hints: VecDeque<Hint>,
@@ -34,6 +34,7 @@ pub struct HintList {
     periodic: u64,
 }
 
+#[derive(Clone)]
 struct Hint {
     page: PageId,
     /// The next position of the same page, or [`NEVER`].
@@ -43,6 +44,7 @@ struct Hint {
 }
 
 /// Positions of a page ahead.
+#[derive(Clone)]
 struct Uses {
     first: u64,
     last: u64,
@@ -66,6 +68,13 @@ pub struct Passed {
     pub position: u64,
     /// The next position that names the page, or [`NEVER`].
     pub next: u64,
+}
+
+impl Passed {
+    /// Whether the list names the page no further.
+    pub fn is_last(&self) -> bool {
+        self.next == NEVER
+    }
 }
 
 impl HintList {
@@ -137,6 +146,11 @@ impl HintList {
     /// The position of the next read of `page`, if it is disclosed.
     pub fn next_use(&self, page: PageId) -> Option<u64> {
         self.pages.get(&page).map(|uses| uses.first)
+    }
+
+    /// The pages that are named ahead, each once, in no order.
+    pub fn pages(&self) -> impl Iterator<Item = PageId> + '_ {
+        self.pages.keys().copied()
     }
 
     /// The pages from a position on, with their positions; but for those that were used out of order.

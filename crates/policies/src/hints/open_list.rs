@@ -32,6 +32,8 @@ const LOOP_EVIDENCE: u64 = 2 * RUN_PAGES as u64;
 /// After this many reads, a list tries one page farther ahead than pages are known to stay until they are
 /// read. So at most one page for as many reads comes in without staying.
 const READS_PER_TRY: u64 = 8;
+/// Pages that came in for a list which are noted before any is looked for that is not there any more.
+pub(super) const BROUGHT_MIN: usize = 64;
 /// A list's estimate of the directory's time between two of its accesses moves by this part of the
 /// difference.
 const PACE_SHARE: f64 = 1.0 / 64.0;
@@ -96,6 +98,7 @@ impl BatchRoom {
 }
 
 /// A list of disclosed reads with its reader, and how well it does.
+#[derive(Clone)]
 pub(super) struct OpenList {
     pub serial: u64,
     pub tenant: TenantId,
@@ -124,6 +127,10 @@ pub(super) struct OpenList {
     /// [`AccountHints::consumed_to`](super::AccountHints::consumed_to)): the pages that it has reached and
     /// whose accesses are told next. `None` as long as accesses are matched with the list.
     pub led: Option<Vec<PageId>>,
+    /// The pages that came in for the list, and others, which came in for it once.
+    pub brought: Vec<PageId>,
+    /// `brought` is looked through when it is as long as this.
+    pub brought_max: usize,
     /// The directory's time at the last access; and `pace`, the mean of that from one access to the next.
     pub last_access: Option<u64>,
     pub pace: f64,
@@ -168,6 +175,8 @@ impl OpenList {
             in_flight_max: in_flight.max(1),
             run_pages: 1.0,
             led: None,
+            brought: Vec::new(),
+            brought_max: BROUGHT_MIN,
             last_access: None,
             pace: 1.0,
             passed: 0,
@@ -182,6 +191,21 @@ impl OpenList {
     /// In how many steps of the directory's time the hint at `position` is reached.
     pub fn distance(&self, position: u64) -> f64 {
         (position - self.list.position()) as f64 * self.pace
+    }
+
+    /// In how many steps of the directory's time the block that the list needs last is reached; `None` if no
+    /// block that it names is present, or the list is not believed.
+    pub fn farthest(&self) -> Option<f64> {
+        let (position, _) = self.present_by_use().next().filter(|_| !self.has_strayed)?;
+        Some(self.distance(position))
+    }
+
+    /// The pages that the reader has reached and whose accesses are told next, each once.
+    pub fn awaited(&self) -> Vec<PageId> {
+        let mut awaited = self.led.clone().unwrap_or_default();
+        awaited.sort_unstable();
+        awaited.dedup();
+        awaited
     }
 
     /// The blocks that the list names and that are present, with their next uses. The one needed last comes
@@ -242,7 +266,10 @@ impl OpenList {
     /// Bytes of memory held.
     pub fn metadata_bytes(&self) -> usize {
         let positions = self.present.metadata_bytes() + self.yielding.metadata_bytes();
-        size_of::<Self>() + self.list.metadata_bytes() + positions
+        size_of::<Self>()
+            + self.list.metadata_bytes()
+            + self.brought.capacity() * size_of::<PageId>()
+            + positions
     }
 
     /// Hints among which an access that is not the next one is looked for: twice the depth, or twice the
@@ -289,21 +316,28 @@ impl OpenList {
     /// of a page needed later than itself, so that a prefetch does no harm. Under [`HintPolicy::Auto`] it
     /// takes the latter only up to the horizon: a list that goes round would otherwise give up each page for
     /// the next one, and save no read.
+    ///
+    /// Returns whether the list is idle: it wants nothing before it changes.
     pub fn wants(
         &mut self,
         is_block: impl Fn(PageId) -> bool,
         room: &mut Room,
         passed_over: &mut dyn FnMut(PageId) -> bool,
         out: &mut Vec<Want>,
-    ) {
+    ) -> bool {
+        let (first, room_in_flight) = (out.len(), self.room_in_flight());
+        if !self.policy.prefetches() || self.has_strayed || room_in_flight == 0 {
+            return true;
+        }
         self.frontier = self.frontier.max(self.list.position());
         let reach = self.reach();
-        let (first, room_in_flight) = (out.len(), self.room_in_flight());
+        let mut is_idle = true;
         let mut batches = self.batches();
         let mut victims = self.present.descending();
         let (mut is_contiguous, mut frontier, mut stop) = (true, self.frontier, None);
-        for (position, page) in self.list.from(self.frontier).take(WANTS_SCANNED) {
-            if out.len() - first >= room_in_flight as usize || room.pages == 0 {
+        for (scanned, (position, page)) in self.list.from(self.frontier).enumerate() {
+            if scanned == WANTS_SCANNED || out.len() - first >= room_in_flight as usize || room.pages == 0 {
+                is_idle = false;
                 break;
             }
             if position >= reach.end {
@@ -316,7 +350,12 @@ impl OpenList {
             }
             is_contiguous = false;
             // A page named twice in the window comes in once.
-            if self.list.next_use(page) != Some(position) || passed_over(page) {
+            if self.list.next_use(page) != Some(position) {
+                continue;
+            }
+            // From here on what the list gets depends on others.
+            is_idle = false;
+            if passed_over(page) {
                 continue;
             }
             if batches.as_mut().is_some_and(|batches| !batches.take_room(page.file())) {
@@ -338,6 +377,7 @@ impl OpenList {
         if let Some(stop) = stop {
             self.put_off_cut_run(stop, first, out);
         }
+        is_idle
     }
 
     /// Up to where pages come in.

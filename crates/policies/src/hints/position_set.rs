@@ -11,6 +11,7 @@ const WORDS: usize = HINTS_MAX / WORD_BITS;
 /// Every call costs O(1). A step of [`descending`](Self::descending) looks at up to 16 words of the summary,
 /// and at none if the set is empty.
 /// Holds 8 KiB.
+#[derive(Clone)]
 pub(super) struct PositionSet {
     words: Box<[u64]>,
     /// One bit for each word, which is set while the word is not 0.

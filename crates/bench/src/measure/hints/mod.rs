@@ -2,8 +2,10 @@
 
 mod index_scan;
 mod join;
+mod many;
 mod wrong;
 
 pub use self::index_scan::index_scans;
 pub use self::join::joins;
+pub use self::many::many_lists;
 pub use self::wrong::wrong_lists;

@@ -1,14 +1,16 @@
 //! What an account knows of its future from the lists of its tenants.
 
+mod lists;
 mod offers;
 
 use std::collections::HashMap;
 
+use self::lists::Lists;
 use super::{
-    Depth, HintCounts, HintList, HintListId, HintPolicy, ListState, NEVER,
-    blocks::{Blocks, Place},
+    Depth, HintCounts, HintList, HintListId, HintPolicy, ListState,
+    blocks::{Block, Blocks, Place},
     list::Passed,
-    open_list::{OpenList, Room},
+    open_list::{BROUGHT_MIN, OpenList, Room},
 };
 use crate::{
     frame_table::FrameTable,
@@ -17,8 +19,6 @@ use crate::{
 };
 pub(crate) use offers::Offer;
 
-/// Pages that a reader may have reached before their accesses are told, at most.
-const AWAITED_MAX: usize = 64;
 /// How far the reader of a list may be ahead of the position that it has told.
 const LED_BY: u64 = 32;
 
@@ -30,191 +30,223 @@ const LED_BY: u64 = 32;
 /// account's manager.
 #[derive(Default)]
 pub(crate) struct AccountHints {
-    lists: Vec<OpenList>,
+    lists: Lists,
     blocks: Blocks,
+    /// Slots of the lists that an access concerns; empty between accesses.
+    concerned: Vec<u32>,
 }
 
 impl AccountHints {
     /// Whether no list is open.
     pub fn is_empty(&self) -> bool {
-        self.lists.is_empty()
+        self.lists.len() == 0
     }
 
     /// Opens a list, which has a serial number of its own.
     pub fn open(&mut self, serial: u64, tenant: TenantId, policy: HintPolicy, depth: Depth, in_flight: u32) {
-        self.lists.push(OpenList::new(serial, tenant, policy, depth, in_flight));
+        self.lists.open(OpenList::new(serial, tenant, policy, depth, in_flight));
     }
 
     /// Whether the list is open.
     pub fn has(&self, serial: u64) -> bool {
-        self.lists.iter().any(|list| list.serial == serial)
-    }
-
-    fn find(&mut self, serial: u64) -> Option<usize> {
-        self.lists.iter().position(|list| list.serial == serial)
+        self.lists.find(serial).is_some()
     }
 
     /// Appends a read to a list. `present` is the frame of the page if a block of this account has it, and
     /// whether it was not accessed since it came in. Returns the position, `None` if the list is full.
     pub fn push(&mut self, serial: u64, page: PageId, present: Option<(u32, bool)>) -> Option<u64> {
-        let at = self.find(serial)?;
-        let list = &mut self.lists[at];
-        let is_new = list.list.next_use(page).is_none();
-        let position = list.list.push(page)?;
-        list.counts.given += 1;
-        if !is_new {
-            return Some(position);
-        }
+        let slot = self.lists.find(serial)?;
+        let (position, is_new) = self.lists.push(slot, page)?;
         let place =
             present.map(|(frame, ahead)| if ahead { Place::Ahead(frame) } else { Place::Resident(frame) });
-        if self.blocks.contains(page) {
+        if is_new && self.blocks.contains(page) {
             self.blocks.named(page);
-        } else if let Some(place) = place {
+        } else if let (true, Some(place)) = (is_new, place) {
             self.blocks.add(page, place, None);
         }
-        if self.blocks.frame(page).is_some() {
-            list.note_present(page, position);
-        }
+        let is_there = is_new && self.blocks.frame(page).is_some();
+        self.lists.change(slot, |list| {
+            list.counts.given += 1;
+            if is_there {
+                list.note_present(page, position);
+            }
+        });
         Some(position)
     }
 
     /// The reader of a list has come to `position`, at the directory's time `now`. From the first such call
     /// on only such calls move the list; accesses are not matched with it any more.
     pub fn consumed_to(&mut self, serial: u64, position: u64, now: u64) {
-        let Some(at) = self.find(serial) else { return };
-        let mut passed = Vec::new();
-        let list = &mut self.lists[at];
-        list.led.get_or_insert_default();
-        let behind = list.list.pass(position.saturating_sub(list.list.position()), |hint| passed.push(hint));
-        if behind > 0 {
-            list.went_on(behind, now);
-            list.judge_skips(behind, 0);
-        }
-        passed.into_iter().for_each(|hint| self.passed(at, hint, true));
+        let Some(slot) = self.lists.find(serial) else { return };
+        let count = position.saturating_sub(self.lists.at(slot).list.position());
+        let (behind, passed) = self.lists.pass(slot, count);
+        self.lists.change(slot, |list| {
+            list.led.get_or_insert_default();
+            if behind > 0 {
+                list.went_on(behind, now);
+                list.judge_skips(behind, 0);
+            }
+        });
+        passed.into_iter().for_each(|hint| self.passed(slot, hint, true));
     }
 
     /// As [`consumed_to`](Self::consumed_to), up to and with the next hint, whose access is told next or as
     /// soon as its page has come in.
     pub fn reached(&mut self, serial: u64, now: u64) {
-        let Some(at) = self.find(serial) else { return };
-        let list = &mut self.lists[at];
-        let position = list.list.position();
-        if let Some(page) = list.list.page_at(position) {
-            let awaited = list.led.get_or_insert_default();
-            if awaited.len() == AWAITED_MAX {
-                awaited.remove(0);
-            }
-            awaited.push(page);
+        let Some(slot) = self.lists.find(serial) else { return };
+        let position = self.lists.at(slot).list.position();
+        if let Some(page) = self.lists.at(slot).list.page_at(position) {
+            self.lists.await_access(slot, page);
             self.consumed_to(serial, position + 1, now);
         }
     }
 
     /// The reader passes over the next `count` hints.
     pub fn skip(&mut self, serial: u64, count: u64) {
-        let Some(at) = self.find(serial) else { return };
-        let mut passed = Vec::new();
-        let skipped = self.lists[at].list.pass(count, |hint| passed.push(hint));
+        let Some(slot) = self.lists.find(serial) else { return };
+        let (skipped, passed) = self.lists.pass(slot, count);
         // Where the list is judged, the call counts as one skipped hint, however many it leaves out: a
         // reader may leave out all the rest at once, as behind a LIMIT.
         let news = skipped.min(1);
-        self.lists[at].judge_skips(news, news);
-        self.lists[at].counts.skipped += skipped - news;
-        passed.into_iter().for_each(|hint| self.passed(at, hint, false));
+        self.lists.change(slot, |list| {
+            list.judge_skips(news, news);
+            list.counts.skipped += skipped - news;
+        });
+        passed.into_iter().for_each(|hint| self.passed(slot, hint, false));
     }
 
     /// The reader of a list waits, or waited, for a page that the list named.
     pub fn waited(&mut self, serial: u64) {
-        if let Some(at) = self.find(serial) {
-            self.lists[at].waited();
+        if let Some(slot) = self.lists.find(serial) {
+            self.lists.change(slot, OpenList::waited);
         }
     }
 
     /// The reader of a list consumes `hints` hints in the time of one read.
     pub fn set_horizon(&mut self, serial: u64, hints: u32) {
-        if let Some(at) = self.find(serial) {
-            self.lists[at].horizon = hints.max(1);
+        if let Some(slot) = self.lists.find(serial) {
+            self.lists.change(slot, |list| list.horizon = hints.max(1));
         }
     }
 
     /// The state of a list.
     pub fn state(&self, serial: u64) -> Option<ListState> {
-        let list = self.lists.iter().find(|list| list.serial == serial)?;
+        let list = self.lists.get(serial)?;
         Some(ListState { counts: list.counts, depth: list.depth.get(), position: list.list.position() })
     }
 
     /// The lists of a tenant, by serial number.
     pub fn of_tenant(&self, tenant: TenantId) -> Vec<u64> {
-        self.lists.iter().filter(|list| list.tenant == tenant).map(|list| list.serial).collect()
+        self.lists.of_tenant(tenant).iter().map(|slot| self.lists.at(*slot).serial).collect()
     }
 
     /// Withdraws what is left of a list. Pages that came in for it go over to another list that names them.
-    /// `unread` is told of the frames of the others that nobody has read. Returns what became of its hints.
+    /// `unread` is told of the frames of the others that nobody has read, in the order of their pages.
+    /// Returns what became of its hints. Costs O(hints that are left + pages that came in for the list).
     pub fn close(&mut self, serial: u64, mut unread: impl FnMut(u32)) -> Option<HintCounts> {
-        let at = self.find(serial)?;
-        let list = self.lists.swap_remove(at);
-        let mut counts = list.counts;
+        let mut list = self.lists.close(serial)?;
+        let mut gone = if self.is_empty() {
+            std::mem::take(&mut self.blocks).iter().collect()
+        } else {
+            self.take_blocks_of(&mut list)
+        };
+        gone.retain(|(_, block)| matches!(block.place, Place::Ahead(_)));
+        gone.sort_unstable_by_key(|(page, _)| *page);
+        for (_, block) in gone {
+            // A spent one was counted when it was passed, if it was passed unread.
+            list.counts.wasted += u64::from(!block.is_spent() && !block.was_wasted());
+            block.place.frame().into_iter().for_each(&mut unread);
+        }
+        Some(list.counts)
+    }
+
+    /// Takes out the blocks that were the business of a list alone, which ends. Those that came in for it and
+    /// that another list names go over to that.
+    fn take_blocks_of(&mut self, list: &mut OpenList) -> Vec<(PageId, Block)> {
         let mut gone = Vec::new();
-        for (page, block) in self.blocks.iter_mut() {
-            let heir = self.lists.iter_mut().find(|list| list.list.next_use(page).is_some());
-            let is_its = block.came_for() == Some(serial);
-            match heir {
-                Some(heir) if is_its => {
-                    block.go_over_to(heir.serial);
-                    if block.place.is_ahead_in_flight() {
-                        heir.begun(page);
-                    } else if let (Place::Ahead(_), false) = (block.place, block.was_wasted()) {
-                        // What becomes of it is counted there, so it has come in for that.
-                        counts.prefetched -= 1;
-                        heir.counts.prefetched += 1;
-                    }
+        let named = list.list.pages().filter(|page| self.blocks.contains(*page));
+        let mut pages: Vec<PageId> = named.chain(list.brought.drain(..)).collect();
+        pages.sort_unstable();
+        pages.dedup();
+        for page in pages {
+            let Some(block) = self.blocks.get(page) else { continue };
+            let is_its = block.came_for() == Some(list.serial);
+            match self.lists.slots_naming(page).first() {
+                Some(heir) if is_its => self.go_over(page, *heir, &mut list.counts),
+                None if is_its || block.came_for().is_none() => {
+                    self.blocks.forget(page);
+                    gone.push((page, block));
                 }
-                None if is_its => {
-                    if let Place::Ahead(frame) = block.place {
-                        // A spent one was counted when it was passed, if it was passed unread.
-                        counts.wasted += u64::from(!block.is_spent() && !block.was_wasted());
-                        unread(frame);
-                    }
-                    gone.push(page);
-                }
-                None if block.came_for().is_none() => gone.push(page),
                 _ => {}
             }
         }
-        gone.into_iter().for_each(|page| self.blocks.forget(page));
-        Some(counts)
+        gone
+    }
+
+    /// The block of a page is the business of the list in `heir` from now on, which names the page. `counts`
+    /// are those of the list that it came in for, which ends.
+    fn go_over(&mut self, page: PageId, heir: u32, counts: &mut HintCounts) {
+        let serial = self.lists.at(heir).serial;
+        let Some(block) = self.blocks.go_over_to(page, serial) else { return };
+        self.note_brought(heir, page);
+        self.lists.change(heir, |heir| {
+            if block.place.is_ahead_in_flight() {
+                heir.begun(page);
+            } else if let (Place::Ahead(_), false) = (block.place, block.was_wasted()) {
+                // What becomes of it is counted there, so it has come in for that.
+                counts.prefetched -= 1;
+                heir.counts.prefetched += 1;
+            }
+        });
+    }
+
+    /// A page comes in for a list. The list notes no more than twice as many pages as are there.
+    fn note_brought(&mut self, slot: u32, page: PageId) {
+        let blocks = &self.blocks;
+        self.lists.change(slot, |list| {
+            if list.brought.len() >= list.brought_max {
+                let came_for = Some(list.serial);
+                list.brought
+                    .retain(|page| blocks.get(*page).is_some_and(|block| block.came_for() == came_for));
+                list.brought.sort_unstable();
+                list.brought.dedup();
+                list.brought_max = BROUGHT_MIN.max(2 * list.brought.len());
+            }
+            list.brought.push(page);
+        });
     }
 
     /// `tenant` accessed `page`, at a time of the directory's. Returns the list that named it, if one did.
     pub fn accessed(&mut self, tenant: TenantId, page: PageId, now: u64) -> Option<u64> {
         let mut named = None;
-        for at in 0..self.lists.len() {
-            let list = &mut self.lists[at];
-            if list.tenant != tenant {
-                continue;
-            }
-            if let Some(awaited) = &mut list.led {
-                if let Some(at) = awaited.iter().position(|awaited| *awaited == page) {
-                    awaited.remove(at);
-                    named = Some(list.serial);
-                } else {
-                    // The reader may be a few reads ahead of what it has said.
-                    let next = list.list.next_use(page).filter(|next| next - list.list.position() < LED_BY);
-                    named = named.or_else(|| next.map(|_| list.serial));
+        let mut concerned = std::mem::take(&mut self.concerned);
+        let slots = self.lists.slots_awaiting(page).iter().chain(self.lists.slots_naming(page));
+        concerned.extend(slots.filter(|slot| self.lists.at(**slot).tenant == tenant));
+        // A list that names a page again which its reader has reached is there twice.
+        concerned.sort_unstable();
+        concerned.dedup();
+        for slot in concerned.drain(..) {
+            let list = self.lists.at(slot);
+            let (serial, position) = (list.serial, list.list.position());
+            if self.lists.slots_awaiting(page).contains(&slot) {
+                self.lists.access_told(slot, page);
+                named = Some(serial);
+            } else if list.led.is_some() {
+                // The reader may be a few reads ahead of what it has said.
+                let next = list.list.next_use(page).filter(|next| next - position < LED_BY);
+                named = named.or_else(|| next.map(|_| serial));
+            } else if let Some((consumed, passed)) = self.lists.consume(slot, page) {
+                self.lists.change(slot, |list| {
+                    list.went_on(1, now);
+                    list.judge_skips(consumed.skipped + 1, consumed.skipped);
+                });
+                named = Some(serial);
+                for hint in passed {
+                    self.passed(slot, hint, hint.position == consumed.position);
                 }
-                continue;
-            }
-            let mut passed = Vec::new();
-            let Some(consumed) = list.list.consume(page, list.resync_window(), |hint| passed.push(hint))
-            else {
-                continue;
-            };
-            list.went_on(1, now);
-            list.judge_skips(consumed.skipped + 1, consumed.skipped);
-            named = Some(list.serial);
-            for hint in passed {
-                self.passed(at, hint, hint.position == consumed.position);
             }
         }
+        self.concerned = concerned;
         if named.is_none() && self.blocks.is_spent(page) {
             // The page has other uses than those that lists name, so it does not go before the others.
             self.blocks.forget(page);
@@ -223,14 +255,14 @@ impl AccountHints {
     }
 
     /// A hint is behind the reader of a list.
-    fn passed(&mut self, at: usize, hint: Passed, is_used: bool) {
-        let list = &mut self.lists[at];
-        list.frontier = list.frontier.max(list.list.position());
-        let was_present = list.note_absent(hint.page, hint.position);
-        if hint.next != NEVER {
-            if was_present {
+    fn passed(&mut self, slot: u32, hint: Passed, is_used: bool) {
+        self.lists.change(slot, |list| {
+            list.frontier = list.frontier.max(list.list.position());
+            if list.note_absent(hint.page, hint.position) && !hint.is_last() {
                 list.note_present(hint.page, hint.next);
             }
+        });
+        if !hint.is_last() {
             return;
         }
         let Some(block) = self.blocks.get(hint.page) else { return };
@@ -257,39 +289,40 @@ impl AccountHints {
     /// once, though a list may name it again.
     fn count_wasted(&mut self, page: PageId, serial: u64) {
         if self.blocks.waste(page)
-            && let Some(at) = self.find(serial)
+            && let Some(slot) = self.lists.find(serial)
         {
-            self.lists[at].counts.wasted += 1;
-            self.lists[at].wasted += 1;
+            self.lists.change(slot, |list| {
+                list.counts.wasted += 1;
+                list.wasted += 1;
+            });
         }
     }
 
     /// Whether a list of the tenant names the page, for an access that is about to be told.
     pub fn discloses(&self, tenant: TenantId, page: PageId) -> bool {
-        let mut lists = self.lists.iter().filter(|list| list.tenant == tenant);
-        lists.any(|list| list.list.next_use(page).is_some())
+        self.lists.naming(page).any(|(list, _)| list.tenant == tenant)
     }
 
     /// Whether a list names the page.
     pub fn is_named(&self, page: PageId) -> bool {
-        self.lists.iter().any(|list| list.list.next_use(page).is_some())
+        self.lists.is_named(page)
     }
 
     /// A page of the account comes in, missed by a process or ahead. `named` is the list that the access to
     /// it used, if one did.
     pub fn entering(&mut self, page: PageId, is_ahead: bool, named: Option<u64>) {
-        let by = self.lists.iter().position(|list| list.list.next_use(page).is_some());
-        let came_for = named.or_else(|| by.map(|at| self.lists[at].serial));
-        if came_for.is_none() {
-            return;
-        }
+        let by = || self.lists.slots_naming(page).first().map(|slot| self.lists.at(*slot).serial);
+        let Some(serial) = named.or_else(by) else { return };
         let place = if is_ahead { Place::AheadInFlight } else { Place::InFlight };
-        self.blocks.add(page, place, came_for);
-        if let Some(list) = came_for.and_then(|serial| self.find(serial)).map(|at| &mut self.lists[at]) {
-            list.depth.read_begun();
-            if is_ahead {
-                list.begun(page);
-            }
+        self.blocks.add(page, place, Some(serial));
+        if let Some(slot) = self.lists.find(serial) {
+            self.note_brought(slot, page);
+            self.lists.change(slot, |list| {
+                list.depth.read_begun();
+                if is_ahead {
+                    list.begun(page);
+                }
+            });
         }
     }
 
@@ -304,20 +337,16 @@ impl AccountHints {
         self.blocks.set_place(page, if was_ahead { Place::Ahead(frame) } else { Place::Resident(frame) });
         if was_ahead {
             self.landed(page, came_for);
-            if let Some(at) = came_for.and_then(|serial| self.find(serial)) {
-                self.lists[at].counts.prefetched += 1;
-                self.lists[at].fetched += 1;
-                self.lists[at].judge_waste();
+            if let Some(slot) = came_for.and_then(|serial| self.lists.find(serial)) {
+                self.lists.change(slot, |list| {
+                    list.counts.prefetched += 1;
+                    list.fetched += 1;
+                    list.judge_waste();
+                });
             }
         }
-        let mut is_named = false;
-        for list in &mut self.lists {
-            if let Some(position) = list.list.next_use(page) {
-                list.note_present(page, position);
-                is_named = true;
-            }
-        }
-        if !is_named {
+        self.each_naming(page, |list, position| list.note_present(page, position));
+        if !self.is_named(page) {
             match came_for.filter(|serial| self.has(*serial)) {
                 Some(serial) => {
                     if block.place == Place::PassedInFlight {
@@ -337,8 +366,20 @@ impl AccountHints {
 
     /// A page in flight ahead is there, or does not come.
     fn landed(&mut self, page: PageId, came_for: Option<u64>) {
-        if let Some(at) = came_for.and_then(|serial| self.find(serial)) {
-            self.lists[at].landed(page);
+        if let Some(slot) = came_for.and_then(|serial| self.lists.find(serial)) {
+            self.lists.change(slot, |list| list.landed(page));
+        }
+    }
+
+    /// Changes each list that names the page, with the position of the page's next use.
+    fn each_naming(&mut self, page: PageId, mut change: impl FnMut(&mut OpenList, u64)) {
+        for at in 0..self.lists.slots_naming(page).len() {
+            let slot = self.lists.slots_naming(page)[at];
+            self.lists.change(slot, |list| {
+                if let Some(position) = list.list.next_use(page) {
+                    change(list, position);
+                }
+            });
         }
     }
 
@@ -350,28 +391,27 @@ impl AccountHints {
         if was_in_flight {
             self.landed(page, block.came_for());
         }
-        let mut is_named = false;
-        for list in &mut self.lists {
-            if let Some(position) = list.list.next_use(page) {
-                list.note_absent(page, position);
-                list.frontier = list.frontier.min(position);
-                if was_in_flight || matches!(block.place, Place::Ahead(_)) {
-                    list.did_not_stay(position);
-                }
-                is_named = true;
+        let did_not_stay = was_in_flight || matches!(block.place, Place::Ahead(_));
+        self.each_naming(page, |list, position| {
+            list.note_absent(page, position);
+            list.frontier = list.frontier.min(position);
+            if did_not_stay {
+                list.did_not_stay(position);
             }
-        }
-        if let (Place::Ahead(_), true, false) = (block.place, is_named, block.was_wasted())
-            && let Some(at) = block.came_for().and_then(|serial| self.find(serial))
+        });
+        if let (Place::Ahead(_), true, false) = (block.place, self.is_named(page), block.was_wasted())
+            && let Some(slot) = block.came_for().and_then(|serial| self.lists.find(serial))
         {
-            self.lists[at].counts.lost += 1;
-            self.lists[at].wasted += 1;
+            self.lists.change(slot, |list| {
+                list.counts.lost += 1;
+                list.wasted += 1;
+            });
         }
     }
 
     /// A list, while it is open.
     pub fn list(&self, serial: u64) -> Option<&HintList> {
-        self.lists.iter().find(|list| list.serial == serial).map(|list| &list.list)
+        self.lists.get(serial).map(|list| &list.list)
     }
 
     /// Appends the pages that the tenant's lists would have brought in now, those of each list in its order.
@@ -386,19 +426,23 @@ impl AccountHints {
         out: &mut Vec<Want>,
     ) {
         let mut room = Room { harmless: room.harmless + self.blocks.spent(), ..room };
-        for list in self.lists.iter_mut().filter(|list| list.tenant == tenant) {
-            if list.policy.prefetches() && !list.has_strayed {
-                let first = out.len();
-                list.wants(|page| self.blocks.contains(page), &mut room, passed_over, out);
-                list.note_runs(&out[first..]);
+        let blocks = &self.blocks;
+        self.lists.ask_each(tenant, |list| {
+            if room.pages == 0 {
+                return false;
             }
-        }
+            let first = out.len();
+            let is_idle = list.wants(|page| blocks.contains(page), &mut room, passed_over, out);
+            list.note_runs(&out[first..]);
+            is_idle
+        });
     }
 
     /// The list that would have the page brought in for its use at `position`, if the list goes by prices.
     pub fn priced_list(&self, page: PageId, position: u64) -> Option<HintListId> {
-        let mut lists = self.lists.iter().filter(|list| list.policy == HintPolicy::CostBenefit);
-        let list = lists.find(|list| list.list.next_use(page) == Some(position))?;
+        let goes_by_prices =
+            |(list, next): &(&OpenList, u64)| list.policy == HintPolicy::CostBenefit && *next == position;
+        let (list, _) = self.lists.naming(page).find(goes_by_prices)?;
         Some(HintListId { tenant: list.tenant, serial: list.serial })
     }
 
@@ -409,7 +453,7 @@ impl AccountHints {
 
     /// Bytes of memory held.
     pub fn metadata_bytes(&self) -> usize {
-        self.lists.iter().map(OpenList::metadata_bytes).sum::<usize>() + self.blocks.metadata_bytes()
+        self.lists.metadata_bytes() + self.blocks.metadata_bytes()
     }
 
     /// Panics if the state contradicts itself or the frames, of which `is_own` tells those of the account.
@@ -429,13 +473,13 @@ impl AccountHints {
             }
             assert!(!block.is_spent() || !self.is_named(page), "{page:?} is spent and named");
             assert!(block.came_for().is_some() || self.is_named(page), "{page:?} concerns no list");
-            assert!(
-                block.came_for().is_none_or(|serial| self.has(serial)),
-                "{page:?} came for another's list"
-            );
+            let knows = |serial| self.lists.get(serial).is_some_and(|list| list.brought.contains(&page));
+            assert!(block.came_for().is_none_or(knows), "{page:?} came for a list that does not know it");
         }
         self.blocks.check_invariants();
-        for list in &self.lists {
+        self.lists.check_invariants();
+        self.lists.idle().for_each(|list| self.check_idle(list));
+        for list in self.lists.iter() {
             list.check_invariants();
             assert_eq!(
                 list.pages_in_flight(),
@@ -458,5 +502,13 @@ impl AccountHints {
                 assert!(self.blocks.contains(page), "{page:?} at {position} is missing");
             }
         }
+    }
+
+    /// Panics if the list, which is idle, wants a page.
+    fn check_idle(&self, list: &OpenList) {
+        let (mut room, mut wants) = (Room { pages: u32::MAX, harmless: u32::MAX }, Vec::new());
+        let is_block = |page| self.blocks.contains(page);
+        list.clone().wants(is_block, &mut room, &mut |_| false, &mut wants);
+        assert_eq!(wants, [], "list {} is idle", list.serial);
     }
 }

@@ -1,0 +1,354 @@
+//! The open lists of an account, found by number, by tenant, and by the pages that they name.
+
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    hash::BuildHasherDefault,
+};
+
+use crate::{
+    hints::{
+        list::{Consumed, Passed},
+        open_list::OpenList,
+        page_map::{PageHasher, PageMap},
+    },
+    ids::{PageId, TenantId},
+};
+
+/// Pages that a reader may have reached before their accesses are told, at most.
+const AWAITED_MAX: usize = 64;
+
+type Map<K, V> = HashMap<K, V, BuildHasherDefault<PageHasher>>;
+
+/// The open lists. Each has a slot, which it keeps until it is closed.
+///
+/// What is asked about a page costs a step for each list that names it, whatever number of lists is open.
+/// Holds 32 bytes for each page that a list names, besides what the lists hold.
+#[derive(Default)]
+pub(super) struct Lists {
+    slots: Vec<Option<OpenList>>,
+    vacant: Vec<u32>,
+    by_serial: Map<u64, u32>,
+    by_tenant: Map<TenantId, Vec<u32>>,
+    /// The lists that name a page ahead, the one first that has named it for longest.
+    naming: PageIndex,
+    /// The lists whose readers have reached a page, and whose accesses to it are told next.
+    awaiting: PageIndex,
+    /// By slot.
+    briefs: Vec<Brief>,
+}
+
+/// What is asked of all lists at once.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Brief {
+    /// [`OpenList::farthest`]; less than any distance if there is none.
+    farthest: f64,
+    /// The list wants nothing before it changes.
+    is_idle: bool,
+}
+
+impl Brief {
+    /// Of a slot without a list.
+    const NONE: Self = Self { farthest: f64::NEG_INFINITY, is_idle: true };
+
+    /// Of a list that has changed.
+    fn of(list: &OpenList) -> Self {
+        Self { farthest: list.farthest().unwrap_or(f64::NEG_INFINITY), is_idle: false }
+    }
+}
+
+impl Lists {
+    /// How many lists are open.
+    pub fn len(&self) -> usize {
+        self.by_serial.len()
+    }
+
+    /// The list, if it is the only one.
+    pub fn only(&self) -> Option<&OpenList> {
+        self.iter().next().filter(|_| self.len() == 1)
+    }
+
+    /// All, in the order of their slots.
+    pub fn iter(&self) -> impl Iterator<Item = &OpenList> {
+        self.slots.iter().flatten()
+    }
+
+    /// Those that are idle; see [`ask_each`](Self::ask_each).
+    pub fn idle(&self) -> impl Iterator<Item = &OpenList> {
+        let lists = self.slots.iter().zip(&self.briefs);
+        lists.filter(|(_, brief)| brief.is_idle).filter_map(|(list, _)| list.as_ref())
+    }
+
+    /// The slot of a list, while it is open.
+    pub fn find(&self, serial: u64) -> Option<u32> {
+        self.by_serial.get(&serial).copied()
+    }
+
+    /// The list in a slot that [`find`](Self::find) or another search has given.
+    pub fn at(&self, slot: u32) -> &OpenList {
+        self.slots[slot as usize].as_ref().expect("the list is open")
+    }
+
+    /// A list, while it is open.
+    pub fn get(&self, serial: u64) -> Option<&OpenList> {
+        self.find(serial).map(|slot| self.at(slot))
+    }
+
+    /// The slots of a tenant's lists, in the order in which they were opened.
+    pub fn of_tenant(&self, tenant: TenantId) -> &[u32] {
+        self.by_tenant.get(&tenant).map_or(&[], Vec::as_slice)
+    }
+
+    /// The slots of the lists that name a page ahead.
+    pub fn slots_naming(&self, page: PageId) -> &[u32] {
+        self.naming.of(page)
+    }
+
+    /// The lists that name a page ahead, each with the position of its next read.
+    pub fn naming(&self, page: PageId) -> impl Iterator<Item = (&OpenList, u64)> {
+        let lists = self.naming.of(page).iter().map(|slot| self.at(*slot));
+        lists.filter_map(move |list| Some((list, list.list.next_use(page)?)))
+    }
+
+    /// Whether a list names the page ahead.
+    pub fn is_named(&self, page: PageId) -> bool {
+        !self.naming.of(page).is_empty()
+    }
+
+    /// The slots of the lists whose readers have reached the page; see [`await_access`](Self::await_access).
+    pub fn slots_awaiting(&self, page: PageId) -> &[u32] {
+        self.awaiting.of(page)
+    }
+
+    /// The lists with blocks, the one first that has the block needed last: that one, or the next one after
+    /// `after`, by the distance of its block and its slot.
+    pub fn next_farthest(&self, after: Option<(f64, u32)>) -> Option<(f64, u32)> {
+        let is_next = |farthest: f64, slot| {
+            let comes_after = |(last, at)| farthest < last || (farthest == last && slot > at);
+            farthest.is_finite() && after.is_none_or(comes_after)
+        };
+        let mut found = None;
+        let mut greatest = f64::NEG_INFINITY;
+        for (slot, Brief { farthest, .. }) in (0..).zip(&self.briefs) {
+            if *farthest > greatest && is_next(*farthest, slot) {
+                (found, greatest) = (Some((*farthest, slot)), *farthest);
+            }
+        }
+        found
+    }
+
+    /// Adds a list.
+    pub fn open(&mut self, list: OpenList) {
+        let slot = self.vacant.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.briefs.push(Brief::NONE);
+            self.slots.len() as u32 - 1
+        });
+        self.by_serial.insert(list.serial, slot);
+        self.by_tenant.entry(list.tenant).or_default().push(slot);
+        self.briefs[slot as usize] = Brief::of(&list);
+        self.slots[slot as usize] = Some(list);
+    }
+
+    /// Takes a list out.
+    pub fn close(&mut self, serial: u64) -> Option<OpenList> {
+        let slot = self.by_serial.remove(&serial)?;
+        let list = self.slots[slot as usize].take()?;
+        self.vacant.push(slot);
+        self.briefs[slot as usize] = Brief::NONE;
+        if self.len() == 0 {
+            self.naming = PageIndex::default();
+        } else {
+            list.list.pages().for_each(|page| self.naming.remove(page, slot));
+        }
+        list.awaited().into_iter().for_each(|page| self.awaiting.remove(page, slot));
+        if let Some(slots) = self.by_tenant.get_mut(&list.tenant) {
+            slots.retain(|other| *other != slot);
+            if slots.is_empty() {
+                self.by_tenant.remove(&list.tenant);
+            }
+        }
+        Some(list)
+    }
+
+    /// Changes a list, but for the hints that it holds and for the pages that its reader has reached.
+    pub fn change<R>(&mut self, slot: u32, change: impl FnOnce(&mut OpenList) -> R) -> R {
+        let list = self.slots[slot as usize].as_mut().expect("the list is open");
+        let result = change(list);
+        self.briefs[slot as usize] = Brief::of(list);
+        result
+    }
+
+    /// Asks the lists of a tenant what they want, but for those that are idle. `ask` returns whether a list
+    /// is idle now, and changes nothing that other searches depend on.
+    pub fn ask_each(&mut self, tenant: TenantId, mut ask: impl FnMut(&mut OpenList) -> bool) {
+        for slot in self.by_tenant.get(&tenant).into_iter().flatten() {
+            let brief = &mut self.briefs[*slot as usize];
+            if let (false, Some(list)) = (brief.is_idle, &mut self.slots[*slot as usize]) {
+                brief.is_idle = ask(list);
+            }
+        }
+    }
+
+    /// Appends a read to a list. Returns its position, and whether the list names the page anew; `None` if
+    /// the list is full.
+    pub fn push(&mut self, slot: u32, page: PageId) -> Option<(u64, bool)> {
+        let (position, is_new) = self.change(slot, |list| {
+            let is_new = list.list.next_use(page).is_none();
+            Some((list.list.push(page)?, is_new))
+        })?;
+        if is_new {
+            self.naming.add(page, slot);
+        }
+        Some((position, is_new))
+    }
+
+    /// The reader of a list passes over its next `count` hints. Returns how many of them were not used
+    /// before, and what is behind the reader now.
+    pub fn pass(&mut self, slot: u32, count: u64) -> (u64, Vec<Passed>) {
+        let mut passed = Vec::new();
+        let unused = self.change(slot, |list| list.list.pass(count, |hint| passed.push(hint)));
+        self.unname(slot, &passed);
+        (unused, passed)
+    }
+
+    /// Matches an access with a list; see [`HintList::consume`](crate::hints::HintList::consume).
+    pub fn consume(&mut self, slot: u32, page: PageId) -> Option<(Consumed, Vec<Passed>)> {
+        let mut passed = Vec::new();
+        let consumed = self.change(slot, |list| {
+            let window = list.resync_window();
+            list.list.consume(page, window, |hint| passed.push(hint))
+        })?;
+        self.unname(slot, &passed);
+        Some((consumed, passed))
+    }
+
+    fn unname(&mut self, slot: u32, passed: &[Passed]) {
+        let last = passed.iter().filter(|hint| hint.is_last());
+        last.for_each(|hint| self.naming.remove(hint.page, slot));
+    }
+
+    /// The reader of a list has reached a page, the access to which is told next.
+    pub fn await_access(&mut self, slot: u32, page: PageId) {
+        let dropped = self.change(slot, |list| {
+            let awaited = list.led.get_or_insert_default();
+            let dropped = (awaited.len() == AWAITED_MAX).then(|| awaited.remove(0));
+            awaited.push(page);
+            dropped.filter(|dropped| !awaited.contains(dropped))
+        });
+        dropped.into_iter().for_each(|page| self.awaiting.remove(page, slot));
+        self.awaiting.add(page, slot);
+    }
+
+    /// The access to a page that the reader of a list has reached is told.
+    pub fn access_told(&mut self, slot: u32, page: PageId) {
+        let is_over = self.change(slot, |list| {
+            let awaited = list.led.get_or_insert_default();
+            if let Some(at) = awaited.iter().position(|awaited| *awaited == page) {
+                awaited.remove(at);
+            }
+            !awaited.contains(&page)
+        });
+        if is_over {
+            self.awaiting.remove(page, slot);
+        }
+    }
+
+    /// Bytes of memory held.
+    pub fn metadata_bytes(&self) -> usize {
+        let vacant = self.slots.len() - self.len();
+        self.iter().map(OpenList::metadata_bytes).sum::<usize>()
+            + vacant * size_of::<Option<OpenList>>()
+            + self.vacant.capacity() * size_of::<u32>()
+            + self.by_serial.capacity() * size_of::<(u64, u32)>()
+            + self.by_tenant.capacity() * size_of::<(TenantId, Vec<u32>)>()
+            + self.len() * size_of::<u32>()
+            + self.naming.metadata_bytes()
+            + self.awaiting.metadata_bytes()
+            + self.briefs.capacity() * size_of::<Brief>()
+    }
+
+    /// Panics if lists are not found as they should be. For tests: costs O(hints).
+    pub fn check_invariants(&self) {
+        let (mut naming, mut awaiting) = (0, 0);
+        for (slot, list) in (0..).zip(&self.slots) {
+            let brief = self.briefs[slot as usize];
+            let changed = list.as_ref().map_or(Brief::NONE, Brief::of);
+            assert_eq!(brief, Brief { is_idle: brief.is_idle, ..changed }, "what slot {slot} is asked");
+            let Some(list) = list else { continue };
+            assert_eq!(self.find(list.serial), Some(slot), "list {}", list.serial);
+            assert!(self.of_tenant(list.tenant).contains(&slot), "list {} of its tenant", list.serial);
+            for page in list.list.pages() {
+                assert!(self.naming.of(page).contains(&slot), "{page:?} in the index");
+                naming += 1;
+            }
+            for page in list.awaited() {
+                assert!(self.awaiting.of(page).contains(&slot), "{page:?} is awaited");
+                awaiting += 1;
+            }
+        }
+        assert_eq!((self.naming.len, self.awaiting.len), (naming, awaiting), "entries of the indexes");
+        assert_eq!(self.by_tenant.values().map(Vec::len).sum::<usize>(), self.len(), "lists of tenants");
+    }
+}
+
+/// Which lists have to do with a page, by their slots. Each is there once.
+#[derive(Default)]
+struct PageIndex {
+    by_page: PageMap<Slots>,
+    /// How many lists there are for all pages.
+    len: usize,
+}
+
+enum Slots {
+    One(u32),
+    Several(Vec<u32>),
+}
+
+impl Slots {
+    fn as_slice(&self) -> &[u32] {
+        match self {
+            Self::One(slot) => std::slice::from_ref(slot),
+            Self::Several(slots) => slots,
+        }
+    }
+}
+
+impl PageIndex {
+    fn of(&self, page: PageId) -> &[u32] {
+        self.by_page.get(&page).map_or(&[], Slots::as_slice)
+    }
+
+    /// Adds a list, unless it is there.
+    fn add(&mut self, page: PageId, slot: u32) {
+        match self.by_page.entry(page) {
+            Entry::Vacant(entry) => _ = entry.insert(Slots::One(slot)),
+            Entry::Occupied(entry) if entry.get().as_slice().contains(&slot) => return,
+            Entry::Occupied(mut entry) => match entry.get_mut() {
+                Slots::Several(slots) => slots.push(slot),
+                Slots::One(other) => {
+                    let slots = vec![*other, slot];
+                    entry.insert(Slots::Several(slots));
+                }
+            },
+        }
+        self.len += 1;
+    }
+
+    /// Takes a list out, which is there.
+    fn remove(&mut self, page: PageId, slot: u32) {
+        self.len -= 1;
+        if let Some(Slots::Several(slots)) = self.by_page.get_mut(&page)
+            && slots.len() > 1
+        {
+            slots.retain(|other| *other != slot);
+        } else {
+            self.by_page.remove(&page);
+        }
+    }
+
+    /// Bytes of memory held, about.
+    fn metadata_bytes(&self) -> usize {
+        let several = self.len - self.by_page.len();
+        self.by_page.capacity() * size_of::<(PageId, Slots)>() + several * size_of::<u32>()
+    }
+}
