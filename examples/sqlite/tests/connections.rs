@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::ffi::CStr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
@@ -132,27 +133,65 @@ fn pages_larger_than_those_of_the_pool_fill_sqlites_cache() {
         let path = folder.path().join("x.db");
         let db = Db::open(&path, vfs);
         db.run(&format!("PRAGMA page_size = {page_bytes}; CREATE TABLE t(k INTEGER PRIMARY KEY, b)"));
-        // A row for each page.
-        db.run(&format!(
-            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40)
-             INSERT INTO t SELECT i, zeroblob({page_bytes} * 3 / 4) FROM n"
-        ));
+        db.run(&a_row_for_each_page(page_bytes));
         drop(db);
-        let (db, reader) = (Db::open(&path, vfs), Db::open(&path, vfs));
+        let db = Db::open(&path, vfs);
         db.run(&format!("PRAGMA cache_size = 8; PRAGMA mmap_size = {mapped_bytes}"));
-        let _cursor = reader.cursor("SELECT k FROM t");
-        db.run("BEGIN; UPDATE t SET b = zeroblob(length(b) - 1) WHERE k <= 3");
-        let new_reader = || Db::open(&path, vfs).try_rows("SELECT k FROM t WHERE k = 1").map(drop);
-        assert_eq!(new_reader(), Ok(()));
-        // Four pages at a time.
-        db.run(
-            "SELECT a.b, b.b, c.b, d.b FROM t a JOIN t b ON b.k = a.k + 2 JOIN t c ON c.k = a.k + 4
-             JOIN t d ON d.k = a.k + 6 WHERE a.k > 20",
-        );
-        new_reader().is_err_and(|error| error.code == ffi::SQLITE_BUSY)
+        lets_nobody_read_after_reading(&db, &path, vfs)
     };
     assert!(is_busy(UNIX, pool_page_bytes, 0) && !is_busy(UNIX, pool_page_bytes, 1 << 30));
     assert!(is_busy(BUFPOOL, pool_page_bytes, 0) && is_busy(BUFPOOL, 2 * pool_page_bytes, 1 << 30));
+}
+
+/// SQLite's unix VFS maps what the file was when the connection first read from it, and what the file grows
+/// by later, unless the connection reads in the mapping then. This VFS pins each page by itself, so pages are
+/// read in their frames however the file has grown. The cache, and so the locks, differ as they do above.
+#[test]
+fn pages_that_a_file_grows_by_while_it_is_read_are_in_their_frames() {
+    pool();
+    let pool = PoolOptions::new().frames(1024).page_bytes(4096).open().unwrap();
+    bufpool_sqlite::register(c"roomy", &pool, VfsOptions::default()).unwrap();
+    let is_busy = |vfs, maps_anew: bool| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.db");
+        let db = Db::open(&path, vfs);
+        db.run(
+            "CREATE TABLE small(a, b); INSERT INTO small VALUES(1, zeroblob(3000)), (2, zeroblob(3000));
+             CREATE TABLE t(k INTEGER PRIMARY KEY, b); PRAGMA cache_size = 8; PRAGMA mmap_size = 1000000000",
+        );
+        let cursor = db.cursor("SELECT a FROM small");
+        db.run(&format!("BEGIN; {}; COMMIT", a_row_for_each_page(4096)));
+        drop(cursor);
+        if maps_anew {
+            db.run("PRAGMA mmap_size = 1000000001");
+        }
+        lets_nobody_read_after_reading(&db, &path, vfs)
+    };
+    assert!(is_busy(UNIX, false) && !is_busy(UNIX, true));
+    assert!(!is_busy(c"roomy", false));
+}
+
+/// The SQL that fills the table `t` with 40 pages.
+fn a_row_for_each_page(page_bytes: usize) -> String {
+    format!(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40)
+         INSERT INTO t SELECT i, zeroblob({page_bytes} * 3 / 4) FROM n"
+    )
+}
+
+/// Whether a transaction of `db` that changes three pages, and then reads twenty, lets nobody begin to read.
+fn lets_nobody_read_after_reading(db: &Db, path: &Path, vfs: &CStr) -> bool {
+    let reader = Db::open(path, vfs);
+    let _cursor = reader.cursor("SELECT k FROM t");
+    db.run("BEGIN; UPDATE t SET b = zeroblob(length(b) - 1) WHERE k <= 3");
+    let new_reader = || Db::open(path, vfs).try_rows("SELECT k FROM t WHERE k = 1").map(drop);
+    assert_eq!(new_reader(), Ok(()));
+    // Four pages at a time.
+    db.run(
+        "SELECT a.b, b.b, c.b, d.b FROM t a JOIN t b ON b.k = a.k + 2 JOIN t c ON c.k = a.k + 4
+         JOIN t d ON d.k = a.k + 6 WHERE a.k > 20",
+    );
+    new_reader().is_err_and(|error| error.code == ffi::SQLITE_BUSY)
 }
 
 #[test]
