@@ -5,13 +5,11 @@
 use std::io;
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use bufpool_bench::commands::{self, Cli};
 use bufpool_bench::machine::temporary;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::read() {
         Ok(cli) => cli,
         Err(message) => {
             // `--help` and `--version` arrive here too, and are no failures.

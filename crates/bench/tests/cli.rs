@@ -397,6 +397,38 @@ fn wrong_arguments_end_with_status_one_and_say_what_was_expected() {
     }
 }
 
+/// A message of the parser of numbers says neither what was expected nor, of a number below zero, which flag
+/// it was for.
+#[test]
+fn wrong_numbers_name_their_flag_and_what_was_expected() {
+    let sim = ["sim", "--trace", "t.txt", "--policy", "lru", "--frames", "1"];
+    let live = ["live", "--workload", "lookup-zipf"];
+    let search = ["program", "search", "--tune", "a", "--holdout", "b", "--frames", "1", "--out", "c"];
+    let u64s = "expected a whole number from 0 to 18446744073709551615";
+    for (arguments, flag, range) in [
+        (&sim[..], "--warm-up", u64s),
+        (&sim, "--trace-memory", u64s),
+        (&sim, "--program-fuel", "expected a whole number from 1 to 4294967295"),
+        (&live, "--frames", "expected a whole number from 0 to 4294967295"),
+        (&live, "--memory", u64s),
+        (&live, "--tuples", "expected a whole number from 100 to 536870912"),
+        (&live, "--threads", "expected a whole number from 1 to 1024"),
+        (&search, "--budget", "expected a whole number from 1 to 18446744073709551615"),
+        (&["gen", "clients"], "--lag", u64s),
+        (&["io"], "--depth", "expected a whole number from 1 to 1024"),
+        (&["misses"], "--hits", "expected a whole number from 0 to 99"),
+        (&["phases"], "--seed", u64s),
+    ] {
+        for number in ["x", "", "1.5", "-1", "99999999999999999999"] {
+            let message = failure(&[arguments, &[flag, number]].concat());
+            assert!(message.contains(&format!("'{number}' for '{flag} <")), "{flag} {number:?}: {message}");
+            assert!(message.contains(range), "{flag} {number:?}: {message}");
+        }
+    }
+    let frames = failure(&["sim", "--trace", "t.txt", "--policy", "lru", "--frames", "-1"]);
+    assert!(frames.contains("'-1' for '--frames <SIZE>': expected a number of frames"), "{frames}");
+}
+
 /// An option that would change nothing is refused or named in a message.
 #[test]
 fn options_without_effect_are_refused_or_told() {

@@ -3,6 +3,7 @@
 mod hints;
 mod io;
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -19,7 +20,7 @@ pub struct Common {
     #[arg(long, global = true, value_enum, default_value_t = Format::Table)]
     pub format: Format,
     /// Seed of everything drawn at random
-    #[arg(long, global = true, default_value_t = 1, value_parser = seed)]
+    #[arg(long, global = true, default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX))]
     pub seed: u64,
     /// Where data files are made; the folder is made if it is not there [default: a folder below the current
     /// one]
@@ -46,8 +47,15 @@ impl Common {
     }
 }
 
-fn seed(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("expected a whole number from 0 to {}", u64::MAX))
+/// Reads whole numbers in a range. Errors say which numbers those are, also where the text is no number.
+pub fn whole<T: TryFrom<u64>>(
+    range: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        let number = number.and_then(|number: u64| T::try_from(number).ok());
+        number.ok_or_else(|| format!("expected a whole number from {} to {}", range.start(), range.end()))
+    }
 }
 
 fn jobs(text: &str) -> Result<u32, String> {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::cli::Common;
+use crate::cli::{Common, whole};
 use crate::output::unwritable;
 use crate::streams::{self, Advice, SettingError, Settings, Stream};
 use crate::trace::Writer;
@@ -22,7 +22,7 @@ pub struct GenArgs {
     pub set: Vec<String>,
     /// Reads by which each tenant of the stream `clients` follows the tenant before it; the same as --set
     /// lag=READS
-    #[arg(long, value_name = "READS")]
+    #[arg(long, value_name = "READS", value_parser = whole::<u64>(0..=u64::MAX))]
     pub lag: Option<u64>,
     /// Which directives the stream gives
     #[arg(long, value_enum, default_value_t = Advice::None)]

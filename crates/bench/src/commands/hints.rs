@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::comparison_table::{COLUMNS, row};
 use super::data_folder::DataFolder;
-use crate::cli::{Backend, Common};
+use crate::cli::{Backend, Common, whole};
 use crate::measure::comparison::Comparison;
 use crate::measure::hints::{index_scans, joins, many_lists, wrong_lists};
 use crate::output::Table;
@@ -25,10 +25,10 @@ const JOIN_SHARE: u64 = 5;
 #[derive(Args, Clone, Debug)]
 pub struct HintsArgs {
     /// Tuples of the relation that is scanned; the join has a fifth
-    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(20_000..=1 << 29))]
+    #[arg(long, default_value_t = 1_000_000, value_parser = whole::<u64>(20_000..=1 << 29))]
     pub tuples: u64,
     /// Tuples of a batch made by hand
-    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=1024))]
+    #[arg(long, default_value_t = 64, value_parser = whole::<u64>(1..=1024))]
     pub batch: u64,
     /// Only one part: index-scan, join, wrong or many
     #[arg(long, default_value = "")]

@@ -6,7 +6,7 @@ use bufpool::ManagerKind;
 use clap::Args;
 
 use super::data_folder::DataFolder;
-use crate::cli::{Backend, Common};
+use crate::cli::{Backend, Common, whole};
 use crate::machine::bare_loop::LoopTime;
 use crate::machine::data_file;
 use crate::measure::io::{Asking, RandomReads};
@@ -24,18 +24,18 @@ pub struct IoArgs {
         value_name = "N",
         value_delimiter = ',',
         default_value = "1,8,32,128",
-        value_parser = clap::value_parser!(u32).range(1..=1024)
+        value_parser = whole::<u32>(1..=1024)
     )]
     pub depths: Vec<u32>,
     /// Pages of 4 KiB in the file
-    #[arg(long, default_value_t = 1 << 17, value_parser = clap::value_parser!(u64).range(1..=1 << 28))]
+    #[arg(long, default_value_t = 1 << 17, value_parser = whole::<u64>(1..=1 << 28))]
     pub pages: u64,
     /// Pages read in each round [default: 4,000 at depth 1, up to 32,000 at depth 8 and more]
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1 << 28))]
+    #[arg(long, value_parser = whole::<u64>(1..=1 << 28))]
     pub reads: Option<u64>,
     /// Pages handed to the pool in one call, of which the pool keeps `depth` in flight; at depth 1 pages are
     /// read one by one instead
-    #[arg(long, value_name = "PAGES", default_value_t = 1 << 11, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    #[arg(long, value_name = "PAGES", default_value_t = 1 << 11, value_parser = whole::<u32>(1..=1 << 20))]
     pub list: u32,
     /// Read with `depth` futures instead of lists, so that the pool's I/O thread makes all reads
     #[arg(long, conflicts_with = "list")]

@@ -5,7 +5,7 @@ use bufpool::engine::Recorder;
 use clap::Args;
 
 use super::data_folder::DataFolder;
-use crate::cli::{Backend, Common, Hints};
+use crate::cli::{Backend, Common, Hints, whole};
 use crate::output::{Cell, Table};
 use crate::workload::{self, Database, Measurement, Memory, RunOptions, Scheme, Sizes, Workload};
 
@@ -39,13 +39,13 @@ pub struct LiveArgs {
     #[command(flatten)]
     pub pool: PoolArgs,
     /// Tuples of the large relation, or of the tree
-    #[arg(long, value_parser = clap::value_parser!(u64).range(100..=1 << 29))]
+    #[arg(long, value_parser = whole::<u64>(100..=1 << 29))]
     pub tuples: Option<u64>,
     /// Threads that share the work
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, default_value_t = 1, value_parser = whole::<u32>(1..=1024))]
     pub threads: u32,
     /// Lookups or reads made together; for the workloads btree, index-scan and bitmap-scan
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, default_value_t = 1, value_parser = whole::<u32>(1..=1024))]
     pub batch: u32,
     /// What the pool does with reads that the workload discloses; for workloads that can disclose them
     #[arg(long, value_enum, default_value_t = Hints::Off)]
@@ -59,13 +59,13 @@ pub struct LiveArgs {
 #[derive(Args, Clone, Debug)]
 pub struct PoolArgs {
     /// Frames of the pool [default: what the workload asks for]
-    #[arg(long, conflicts_with = "memory")]
+    #[arg(long, conflicts_with = "memory", value_parser = whole::<u32>(0..=u32::MAX.into()))]
     pub frames: Option<u32>,
     /// Memory of the pool in bytes, instead of its frames
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = whole::<u64>(0..=u64::MAX))]
     pub memory: Option<u64>,
     /// Reads in flight from which on tenants take turns [default: the pool's]
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, value_parser = whole::<u32>(1..=4096))]
     pub saturation_depth: Option<u32>,
     /// Let the pool read ahead by itself; without it, misses depend on the policy alone
     #[arg(long, conflicts_with = "deterministic")]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::cli::Common;
+use crate::cli::{Common, whole};
 use crate::measure::misses::{Contender, Drawing, Network, TWO_POOLS, Turn, contenders, turn};
 use crate::output::plot::{self, Curves, Series};
 use crate::output::{Cell, Format, Table, WholeFile, unwritable};
@@ -56,11 +56,11 @@ const HOT_SHARE: u32 = 8;
 pub struct MissesArgs {
     /// Threads, separated by commas
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1,2,4,8,16",
-          value_parser = clap::value_parser!(u32).range(1..=64))]
+          value_parser = whole::<u32>(1..=64))]
     pub threads: Vec<u32>,
     /// Hits in per cent of all visits, separated by commas
     #[arg(long, value_name = "PERCENT", value_delimiter = ',', default_value = "0,50,90",
-          value_parser = clap::value_parser!(u32).range(0..=99))]
+          value_parser = whole::<u32>(0..=99))]
     pub hits: Vec<u32>,
     /// Schemes, separated by commas
     #[arg(long, value_name = "NAME", value_delimiter = ',', default_value = "lru,lru-sp,auto", value_parser = scheme)]
@@ -69,18 +69,18 @@ pub struct MissesArgs {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub only: Vec<String>,
     /// Frames of 4 KiB
-    #[arg(long, default_value_t = 1 << 14, value_parser = clap::value_parser!(u32).range(1 << 10..=1 << 19))]
+    #[arg(long, default_value_t = 1 << 14, value_parser = whole::<u32>(1 << 10..=1 << 19))]
     pub frames: u32,
     /// Misses of all threads together in a round
-    #[arg(long, default_value_t = 1 << 17, value_parser = clap::value_parser!(u64).range(64..=1 << 30))]
+    #[arg(long, default_value_t = 1 << 17, value_parser = whole::<u64>(64..=1 << 30))]
     pub misses: u64,
     /// Rounds of each side; the middle one counts
-    #[arg(long, default_value_t = ROUNDS as u64, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    #[arg(long, default_value_t = ROUNDS as u64, value_parser = whole::<u64>(1..=1000))]
     pub rounds: u64,
     /// Processors for which to predict misses a second from the measured times of one thread, separated by
     /// commas: on a source in memory, and with 1 and 8 drives, each of 1.5 million reads a second and a
     /// latency of 80 us. With `--format csv` or `json` only the predictions are printed
-    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = whole::<u32>(1..=1024))]
     pub predict: Vec<u32>,
     /// Also draw misses a second over threads, as SVG
     #[arg(long, value_name = "OUT.svg")]

@@ -26,7 +26,7 @@ pub mod tune;
 pub mod write_back;
 
 use anyhow::{Result, bail};
-use clap::{Parser, Subcommand};
+use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use self::check_baselines::CheckBaselinesArgs;
 use self::r#gen::GenArgs;
@@ -63,6 +63,28 @@ pub struct Cli {
     /// What to do; without a sub-command, the main job.
     #[command(subcommand)]
     pub command: Option<Command>,
+}
+
+impl Cli {
+    /// Reads the command line.
+    ///
+    /// # Errors
+    ///
+    /// If it is wrong, or asks for help.
+    pub fn read() -> Result<Self, clap::Error> {
+        let command = with_negative_numbers(<Self as CommandFactory>::command());
+        Self::from_arg_matches(&command.try_get_matches()?)
+    }
+}
+
+/// Makes a number below zero the value of the flag before it, so that this flag refuses it and says what it
+/// expects. Otherwise it would be an unknown flag.
+fn with_negative_numbers(command: clap::Command) -> clap::Command {
+    let allow = |arg: Arg| {
+        let takes_values = arg.get_action().takes_values();
+        arg.allow_negative_numbers(takes_values)
+    };
+    command.mut_args(allow).mut_subcommands(with_negative_numbers)
 }
 
 /// The sub-commands.

@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::Args;
 
 use super::data_folder::DataFolder;
-use crate::cli::Common;
+use crate::cli::{Common, whole};
 use crate::measure::hits::{
     Array, Cached, Contender, Foyer, Latched, Moka, MutexLru, OpenPool, Optimistic, PAGE_BYTES, PageDb,
     PoolKind, PoolPages, QuickCache, take_turns, zipf_visits,
@@ -26,7 +26,7 @@ const MISS_VISITS: usize = 1 << 13;
 pub struct PeersArgs {
     /// Threads, separated by commas; each visits all pages
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1,2",
-          value_parser = clap::value_parser!(u32).range(1..=64))]
+          value_parser = whole::<u32>(1..=64))]
     pub threads: Vec<u32>,
 }
 

@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use bufpool_policies::program::Program;
 use clap::Args;
-use clap::builder::RangedU64ValueParser;
 
-use crate::cli::Common;
+use crate::cli::{Common, whole};
 use crate::output::{Cell, Table, WholeFile, progress, unwritable};
 use crate::search::{Found, Points, SearchOptions, search};
 use crate::trace::{Size, Trace};
@@ -25,7 +24,7 @@ pub struct SearchArgs {
     #[arg(long, required = true, value_delimiter = ',', value_name = "SIZE")]
     pub frames: Vec<Size>,
     /// Programs that are graded on the tuning traces
-    #[arg(long, value_name = "EVALUATIONS", value_parser = RangedU64ValueParser::<u64>::new().range(1..))]
+    #[arg(long, value_name = "EVALUATIONS", value_parser = whole::<u64>(1..=u64::MAX))]
     pub budget: u64,
     /// Where the text of the program found is written
     #[arg(long, value_name = "FILE")]

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use bufpool_policies::Allocation;
 use clap::Args;
 
-use crate::cli::Common;
+use crate::cli::{Common, whole};
 use crate::measure::programs::Twin;
 use crate::output::{Cell, Table, progress};
 use crate::parallel;
@@ -26,7 +26,8 @@ pub struct TwinsArgs {
     #[arg(long, required = true, value_delimiter = ',', value_name = "SIZE")]
     pub frames: Vec<Size>,
     /// How many accesses of a trace are played, from its beginning
-    #[arg(long, default_value_t = 1_000_000, value_name = "ACCESSES")]
+    #[arg(long, default_value_t = 1_000_000, value_name = "ACCESSES",
+          value_parser = whole::<u64>(0..=u64::MAX))]
     pub accesses: u64,
 }
 

@@ -5,7 +5,7 @@ use bufpool::{ManagerKind, PAGE_BYTES_MAX, PAGE_BYTES_MIN};
 use clap::Args;
 
 use super::data_folder::DataFolder;
-use crate::cli::{Backend, Common};
+use crate::cli::{Backend, Common, whole};
 use crate::machine::data_file;
 use crate::measure::scan::{ScanTime, SequentialReads};
 use crate::output::{Cell, Table};
@@ -29,7 +29,7 @@ pub struct ScanArgs {
     #[arg(long, value_name = "BYTES", value_delimiter = ',', default_value = "8192,4096")]
     pub page_bytes: Vec<usize>,
     /// MiB in the file
-    #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u64).range(128..=1 << 16))]
+    #[arg(long, default_value_t = 512, value_parser = whole::<u64>(128..=1 << 16))]
     pub mib: u64,
     /// Give the tenant no manager, so that the pool and its I/O alone are measured
     #[arg(long)]

@@ -5,7 +5,7 @@ use bufpool_policies::ManagerKind;
 use clap::{Args, ValueEnum};
 
 use super::sim::Named;
-use crate::cli::Common;
+use crate::cli::{Common, whole};
 use crate::measure::tenants::{LiveCosts, Work, live, simulated};
 use crate::output::{Cell, Table};
 use crate::rounds::{Spread, alternate_often};
@@ -18,7 +18,7 @@ use crate::trace::Trace;
 pub struct TenantsArgs {
     /// Numbers of tenants, separated by commas
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1,100,10000",
-          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+          value_parser = whole::<u32>(1..=10_000))]
     pub tenants: Vec<u32>,
     /// Policies, separated by commas; in a pool only managers, and lru-sp for tenants without a manager
     #[arg(long, value_delimiter = ',', value_name = "NAME", default_value = "lru-sp,auto")]
@@ -27,7 +27,7 @@ pub struct TenantsArgs {
     #[arg(long, value_enum)]
     pub only: Option<Part>,
     /// Rounds of the part `pool`, in which the numbers of tenants alternate
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, default_value_t = 3, value_parser = whole::<u32>(1..=1000))]
     pub rounds: u32,
 }
 

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 
 use super::comparison_table::{COLUMNS, row};
 use super::data_folder::DataFolder;
-use crate::cli::Common;
+use crate::cli::{Common, whole};
 use crate::measure::comparison::Comparison;
 use crate::measure::tiers::{Effort, compressed, demotions, hits, pays, wasted};
 use crate::output::Table;
@@ -35,7 +35,7 @@ pub struct TiersArgs {
     #[arg(long, default_value = "1", value_parser = seconds)]
     pub warm_up: Duration,
     /// Tuples of the relation in which keys are looked up
-    #[arg(long, default_value_t = Sizes::DEFAULT.tuples, value_parser = clap::value_parser!(u64).range(20_000..=1 << 29))]
+    #[arg(long, default_value_t = Sizes::DEFAULT.tuples, value_parser = whole::<u64>(20_000..=1 << 29))]
     pub tuples: u64,
 }
 

@@ -8,7 +8,7 @@ use bufpool::{Direct, PoolOptions};
 use clap::Args;
 
 use super::data_folder::DataFolder;
-use crate::cli::{Backend, Common};
+use crate::cli::{Backend, Common, whole};
 use crate::machine::bare_loop::LoopTime;
 use crate::machine::cpu_time::Displaced;
 use crate::machine::data_file;
@@ -22,16 +22,16 @@ const COLUMNS: &[&str] = &["work", "unit", "ours", "against", "theirs", "ratio",
 #[derive(Args, Clone, Debug)]
 pub struct WriteBackArgs {
     /// Pages of 4 KiB in the file; the pool has an eighth as many frames
-    #[arg(long, default_value_t = 1 << 19, value_parser = clap::value_parser!(u64).range(1 << 13..=1 << 26))]
+    #[arg(long, default_value_t = 1 << 19, value_parser = whole::<u64>(1 << 13..=1 << 26))]
     pub pages: u64,
     /// Pages made dirty in each round
-    #[arg(long, default_value_t = 1 << 16, value_parser = clap::value_parser!(u64).range(1 << 8..=1 << 26))]
+    #[arg(long, default_value_t = 1 << 16, value_parser = whole::<u64>(1 << 8..=1 << 26))]
     pub writes: u64,
     /// Hits timed in each round
-    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(100..=1 << 26))]
+    #[arg(long, default_value_t = 1_000_000, value_parser = whole::<u64>(100..=1 << 26))]
     pub hits: u64,
     /// Single pages that the bare loop keeps in flight where pages are written in random order
-    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, default_value_t = 32, value_parser = whole::<u32>(1..=1024))]
     pub depth: u32,
     /// Only rows whose name begins like this: random, sequential or p99
     #[arg(long, default_value = "")]

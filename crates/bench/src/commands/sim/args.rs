@@ -9,6 +9,7 @@ use bufpool_policies::{Allocation, UnknownName};
 use clap::{Args, ValueEnum};
 
 use super::tier::{LatencyFlag, TierFlag};
+use crate::cli::whole;
 use crate::output::progress;
 use crate::simulate::machine::{MachineOptions, MachinePolicy};
 use crate::simulate::{By, Policy};
@@ -41,7 +42,8 @@ pub struct SimArgs {
     pub latency: Option<LatencyFlag>,
     /// Accesses at the beginning of the trace that are played but not counted; blocks count as distinct all
     /// the same
-    #[arg(long, value_name = "ACCESSES", default_value_t = 0, conflicts_with = "machine")]
+    #[arg(long, value_name = "ACCESSES", default_value_t = 0, conflicts_with = "machine",
+          value_parser = whole::<u64>(0..=u64::MAX))]
     pub warm_up: u64,
     /// Play the trace in time, each tenant a process, on a machine such as
     /// disks=1,sequential_ms=5,random_ms=22; also queue=scan or fifo, quantum_ms=100, driver_us=500,
@@ -83,10 +85,11 @@ pub struct SimArgs {
     pub scratch: Option<PathBuf>,
     /// Steps that an event of a program may take [default: 4096, and for replace 16 for each frame of the
     /// tenant if that is more]
-    #[arg(long, value_name = "STEPS", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "STEPS", value_parser = whole::<u32>(1..=u32::MAX.into()))]
     pub program_fuel: Option<u32>,
     /// Memory for the accesses of a trace; a longer one is read from its file for each run
-    #[arg(long, value_name = "BYTES", default_value_t = LoadOptions::default().budget_bytes)]
+    #[arg(long, value_name = "BYTES", default_value_t = LoadOptions::default().budget_bytes,
+          value_parser = whole::<usize>(0..=u64::MAX))]
     pub trace_memory: usize,
 }
 
