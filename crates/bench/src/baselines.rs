@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
-use crate::trace::base_name;
+use crate::trace::{base_name, read_text};
 
 /// A row of a file of recorded miss ratios.
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ pub struct Row {
 ///
 /// # Errors
 ///
-/// If there is no such folder, no CSV file in it, or a line is malformed.
+/// If there is no such folder, no CSV file in it, or a file cannot be read or is malformed.
 pub fn read_rows(dir: &Path) -> Result<Vec<Row>> {
     let listed = || format!("{}: expected a folder with CSV files", dir.display());
     let mut paths = Vec::new();
@@ -39,19 +39,29 @@ pub fn read_rows(dir: &Path) -> Result<Vec<Row>> {
     }
     let mut rows = Vec::new();
     for path in paths {
-        let text =
-            fs::read_to_string(&path).with_context(|| format!("{}: cannot be read", path.display()))?;
-        // The first line names the columns.
-        for (number, line) in text.lines().enumerate().skip(1) {
-            let row = parse_row(line).with_context(|| {
-                let expected =
-                    "trace,capacity,policy,miss_ratio with a capacity from 1 and a ratio from 0 to 1";
-                format!("{}: line {}: expected {expected}", path.display(), number + 1)
-            })?;
-            rows.push(row);
-        }
+        read_file(&path, &mut rows)?;
     }
     Ok(rows)
+}
+
+/// The first line of a file, which names the columns.
+const HEADER: &str = "trace,capacity,policy,miss_ratio";
+
+/// Appends the rows of a file to `rows`.
+fn read_file(path: &Path, rows: &mut Vec<Row>) -> Result<()> {
+    let shown = path.display();
+    let text = read_text(path, "a CSV file")?;
+    let mut lines = text.lines();
+    let header = lines.next().unwrap_or("");
+    ensure!(header == HEADER, "{shown}: line 1: expected the header {HEADER}, found `{header}`");
+    for (number, line) in (2..).zip(lines) {
+        rows.push(parse_row(line).with_context(|| {
+            format!(
+                "{shown}: line {number}: expected {HEADER} with a capacity from 1 and a ratio from 0 to 1"
+            )
+        })?);
+    }
+    Ok(())
 }
 
 fn parse_row(line: &str) -> Option<Row> {

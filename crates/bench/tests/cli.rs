@@ -3,6 +3,7 @@
 mod command;
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -427,6 +428,46 @@ fn wrong_numbers_name_their_flag_and_what_was_expected() {
     }
     let frames = failure(&["sim", "--trace", "t.txt", "--policy", "lru", "--frames", "-1"]);
     assert!(frames.contains("'-1' for '--frames <SIZE>': expected a number of frames"), "{frames}");
+}
+
+#[test]
+fn lists_baselines_and_programs_name_the_line_that_is_wrong() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = text(dir.path());
+    let raw = |name: &str, bytes: &[u8]| {
+        let path = dir.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        text(&path).to_owned()
+    };
+    raw("t.txt", b"1\n2\n");
+    for (baselines, expected) in [
+        (&b""[..], "rows.csv: line 1: expected the header trace,capacity,policy,miss_ratio"),
+        (b"t,2,LRU,1.0\n", "rows.csv: line 1: expected the header"),
+        (b"trace,policy,capacity,miss_ratio\nt,LRU,2,1.0\n", "rows.csv: line 1: expected the header"),
+        (
+            b"trace,capacity,policy,miss_ratio\nt,2,LRU,1.0\n\xff,2,LRU,1.0\n",
+            "rows.csv: line 3: expected UTF-8",
+        ),
+        (b"trace,capacity,policy,miss_ratio\nu,2,LRU,1.0\n", "expected a trace u"),
+    ] {
+        raw("rows.csv", baselines);
+        let message = failure(&["check-baselines", folder, "--traces", folder]);
+        assert!(message.contains(expected) && message.contains(folder), "{message}");
+    }
+    for (names, expected) in [
+        (&b"# which\nnosuch.txt\n"[..], "some.list: line 2: expected a trace nosuch.txt in "),
+        (b"t.txt\n\n\xff\n", "some.list: line 3: expected UTF-8 text"),
+    ] {
+        let list = raw("some.list", names);
+        let message = failure(&["grade", &list, "--traces", folder]);
+        assert!(message.contains(expected), "{message}");
+    }
+    let endless = failure(&["grade", "/dev/zero", "--traces", folder]);
+    assert!(endless.contains("/dev/zero: expected a list of traces of at most 67108864 bytes"), "{endless}");
+    let program = raw("some.policy", "policy x {\n  # \u{e9}\n  event ".as_bytes());
+    fs::OpenOptions::new().append(true).open(&program).unwrap().write_all(b"\xff { ret }").unwrap();
+    let message = failure(&["program", "check", &program]);
+    assert!(message.contains("some.policy:3:9: expected UTF-8 text"), "{message}");
 }
 
 /// An option that would change nothing is refused or named in a message.

@@ -152,8 +152,7 @@ pub fn run(args: &CheckBaselinesArgs, common: &Common) -> Result<()> {
     let rows = baselines::read_rows(&args.baselines)?;
     let (known, lacking): (Vec<Row>, Vec<Row>) =
         rows.into_iter().partition(|row| counterpart(&row.policy).is_some());
-    let traces = find_traces(args)?;
-    let compared = compare(known, &traces, common)?;
+    let compared = compare(known, args, common)?;
     let table = if args.rows { every_row(&compared) } else { summary(&compared, &lacking) };
     table.print(common.format)?;
     eprintln!("bufbench: {} rows compared{}", compared.len(), skipped(&lacking));
@@ -178,8 +177,8 @@ fn skipped(lacking: &[Row]) -> String {
     format!(", {} rows skipped: no such policy here as {names}", lacking.len())
 }
 
-/// The trace files by base name.
-fn find_traces(args: &CheckBaselinesArgs) -> Result<BTreeMap<String, PathBuf>> {
+/// The folder with the traces, and its trace files by base name.
+fn find_traces(args: &CheckBaselinesArgs) -> Result<(PathBuf, BTreeMap<String, PathBuf>)> {
     let beside = || args.baselines.canonicalize().ok().and_then(|dir| Some(dir.parent()?.join("traces")));
     let dir = args
         .traces
@@ -187,11 +186,14 @@ fn find_traces(args: &CheckBaselinesArgs) -> Result<BTreeMap<String, PathBuf>> {
         .or_else(|| env::var_os("BUFPOOL_TRACES").map(PathBuf::from))
         .or_else(beside)
         .unwrap_or_else(|| PathBuf::from("traces"));
-    baselines::traces_in(&dir).context("expected a folder with traces; name it with --traces")
+    let traces =
+        baselines::traces_in(&dir).context("expected a folder with traces; name it with --traces")?;
+    Ok((dir, traces))
 }
 
 /// Simulates each row, trace by trace; a row whose counterpart can be switched is simulated twice.
-fn compare(rows: Vec<Row>, traces: &BTreeMap<String, PathBuf>, common: &Common) -> Result<Vec<Compared>> {
+fn compare(rows: Vec<Row>, args: &CheckBaselinesArgs, common: &Common) -> Result<Vec<Compared>> {
+    let (folder, traces) = find_traces(args)?;
     let mut by_trace: BTreeMap<String, Vec<Row>> = BTreeMap::new();
     let bar = progress::bar("comparing", rows.len() as u64, "rows");
     for row in rows {
@@ -199,7 +201,9 @@ fn compare(rows: Vec<Row>, traces: &BTreeMap<String, PathBuf>, common: &Common) 
     }
     let mut compared = Vec::new();
     for (name, rows) in by_trace {
-        let path = traces.get(&name).with_context(|| format!("expected a trace {name} beside the others"))?;
+        let path = traces.get(&name).with_context(|| {
+            format!("{}: expected a trace {name}, which rows of the baselines are of", folder.display())
+        })?;
         let mut trace = Trace::open(path)?;
         name_blocks(&mut trace, &rows);
         let next_uses = NextUses::in_memory(&trace)?;

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
+use crate::trace::read_text;
+
 /// A list's name, and the files of its traces.
 pub type TraceList = (String, Vec<PathBuf>);
 
@@ -62,19 +64,21 @@ pub fn read_folder(traces: &Path) -> Result<TraceList> {
 ///
 /// If the list cannot be read, names nothing, or names a file that is in neither folder.
 fn read_list(list: &Path, traces: &Path) -> Result<Vec<PathBuf>> {
-    let text = fs::read_to_string(list)
-        .with_context(|| format!("{}: cannot be read, expected a list of traces", list.display()))?;
+    let (shown, folder) = (list.display(), traces.display());
     let beside = list.parent().unwrap_or(Path::new(""));
-    let names = text.lines().map(|line| line.split('#').next().unwrap_or("").trim());
-    let find = |name: &str| {
+    let mut paths = Vec::new();
+    for (number, line) in (1..).zip(read_text(list, "a list of traces")?.lines()) {
+        let name = line.split('#').next().unwrap_or("").trim();
+        if name.is_empty() {
+            continue;
+        }
         let found = [beside, traces].map(|folder| folder.join(name)).into_iter().find(|path| path.is_file());
-        found.with_context(|| {
-            format!("{}: expected a trace {name} in {} or beside the list", list.display(), traces.display())
-        })
-    };
-    let paths = names.filter(|name| !name.is_empty()).map(find).collect::<Result<Vec<PathBuf>>>()?;
+        paths.push(found.with_context(|| {
+            format!("{shown}: line {number}: expected a trace {name} in {folder} or beside the list")
+        })?);
+    }
     if paths.is_empty() {
-        bail!("{}: expected names of traces, one a line, found none", list.display());
+        bail!("{shown}: expected names of traces, one a line, found none");
     }
     Ok(paths)
 }
@@ -93,7 +97,7 @@ mod tests {
         let found = read_list(&list, traces.path()).unwrap();
         assert_eq!(found, [traces.path().join("shared.txt"), folder.path().join("own.txt")]);
         for (text, expected) in
-            [("# nothing\n", "expected names of traces"), ("no.txt\n", "expected a trace no.txt")]
+            [("# nothing\n", "expected names of traces"), ("no.txt\n", "line 1: expected a trace no.txt")]
         {
             fs::write(&list, text).unwrap();
             assert!(read_list(&list, traces.path()).unwrap_err().to_string().contains(expected), "{text}");

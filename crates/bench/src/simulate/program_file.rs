@@ -24,7 +24,17 @@ pub fn read_program(path: &Path) -> Result<Program, String> {
     if bytes.len() as u64 > BYTES_MAX {
         return Err(format!("{shown}: expected a program of at most {BYTES_MAX} bytes, found more"));
     }
-    let text = String::from_utf8(bytes)
-        .map_err(|_| format!("{shown}: expected UTF-8 text, found bytes that are none"))?;
-    Program::parse(&text).map_err(|error| format!("{shown}:{error}"))
+    let text = std::str::from_utf8(&bytes).map_err(|error| {
+        let (line, column) = place_of(&bytes[..error.valid_up_to()]);
+        format!("{shown}:{line}:{column}: expected UTF-8 text, found bytes that are none")
+    })?;
+    Program::parse(text).map_err(|error| format!("{shown}:{error}"))
+}
+
+/// Line and column of what comes behind `before`, both from 1; columns are characters, as in errors of
+/// programs.
+fn place_of(before: &[u8]) -> (usize, usize) {
+    let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
+    let start = before.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+    (line, String::from_utf8_lossy(&before[start..]).chars().count() + 1)
 }

@@ -30,7 +30,8 @@ pub fn arc_range(line: &[u8]) -> Result<(u64, u64), String> {
             Ok((start, count))
         }
         _ => Err(format!(
-            "`start count ignore id`, four unsigned decimals with count from 1 to {ARC_BLOCKS_MAX}, found {}",
+            "`start count ignore id`, four unsigned decimals with count from 1 to {ARC_BLOCKS_MAX} and start + count \
+             at most 2^64, found {}",
             quoted(line)
         )),
     }

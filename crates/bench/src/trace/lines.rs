@@ -1,10 +1,16 @@
 //! Lines of an input as byte slices. No line is copied or allocated by itself.
 
+use std::fs::File;
 use std::io::{self, Read};
+use std::path::Path;
+
+use anyhow::{Context, anyhow, ensure};
 
 /// Bytes of a line that is always accepted. A longer line may be refused, and one of twice as many bytes is
 /// refused, since the input is then no text.
 pub const LINE_BYTES_MAX: usize = 1 << 20;
+/// Most bytes of a file that is kept in memory as a whole.
+const TEXT_BYTES_MAX: u64 = 1 << 26;
 
 /// Why there is no next line.
 #[derive(Debug)]
@@ -96,6 +102,28 @@ impl<R: Read> Lines<R> {
             return Ok(());
         }
     }
+}
+
+/// The text of a file that is kept in memory as a whole, such as a list of traces.
+///
+/// # Errors
+///
+/// If the file cannot be read, is longer than 64 MiB, or is not UTF-8. The message names the file and what is
+/// `expected` in it, or the line that is no text.
+pub fn read_text(path: &Path, expected: &str) -> anyhow::Result<String> {
+    let shown = path.display();
+    let mut bytes = Vec::new();
+    // The length is not asked for, because a device such as /dev/zero has none, and no end.
+    File::open(path)
+        .and_then(|file| file.take(TEXT_BYTES_MAX + 1).read_to_end(&mut bytes))
+        .with_context(|| format!("{shown}: cannot be read, expected {expected}"))?;
+    let is_short = bytes.len() as u64 <= TEXT_BYTES_MAX;
+    ensure!(is_short, "{shown}: expected {expected} of at most {TEXT_BYTES_MAX} bytes, found more");
+    String::from_utf8(bytes).map_err(|error| {
+        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
+        anyhow!("{shown}: line {line}: expected UTF-8 text, found bytes that are none")
+    })
 }
 
 #[cfg(test)]

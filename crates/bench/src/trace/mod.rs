@@ -33,6 +33,7 @@ use bufpool_policies::classic::PolicyKind;
 
 pub use error::{Place, TraceError};
 pub use file_ranges::FileRanges;
+pub use lines::read_text;
 pub use loaded::{LoadOptions, Trace};
 pub use numbering::Numbering;
 pub use read::{Input, Reader};
