@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -23,10 +24,26 @@ const BUILD_BYTES: usize = 256 << 10;
 pub fn build(path: &Path, pages: u64, direct: Direct) -> Result<()> {
     let bytes = (pages * PAGE_BYTES as u64).next_multiple_of(BUILD_BYTES as u64);
     let file = open(path, direct)?;
+    let what = || format!("allocating {bytes} bytes for {}: expected a device with room", path.display());
+    allocate(&file, bytes).with_context(what)?;
     let mut writer = BareLoop::new(file, BUILD_BYTES, 8)?;
     let written = writer.run(Transfer::Write, (0..bytes).step_by(BUILD_BYTES));
     written.with_context(|| format!("writing {bytes} bytes to {}", path.display()))?;
     writer.file().sync_all().with_context(|| format!("fsync {}", path.display()))
+}
+
+/// Allocates space, so that a full device is found before anything is written. File systems that cannot do so
+/// find it later.
+fn allocate(file: &File, bytes: u64) -> io::Result<()> {
+    let bytes = bytes.try_into().map_err(|_| io::ErrorKind::FileTooLarge)?;
+    // SAFETY: the descriptor is open, and no memory is handed over.
+    if unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, bytes) } == 0 {
+        return Ok(());
+    }
+    match io::Error::last_os_error() {
+        error if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(()),
+        error => Err(error),
+    }
 }
 
 /// Opens the file at `path` for the bare loop, and makes it if it is not there. As a pool does, it uses the
@@ -66,6 +83,16 @@ pub fn not_direct(folder: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// No file system has files of 4 EiB.
+    #[test]
+    fn a_file_that_has_no_room_is_refused_before_it_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("huge.pages");
+        let refused = build(&path, 1 << 50, Direct::Off).unwrap_err();
+        assert!(format!("{refused:#}").contains("huge.pages: expected a device with room: "), "{refused:#}");
+        assert_eq!(path.metadata().unwrap().len(), 0);
+    }
 
     /// The files of `/proc` have no direct I/O.
     #[test]
