@@ -470,6 +470,27 @@ fn lists_baselines_and_programs_name_the_line_that_is_wrong() {
     assert!(message.contains("some.policy:3:9: expected UTF-8 text"), "{message}");
 }
 
+#[test]
+fn what_is_given_twice_or_is_no_folder_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = write(&dir, "t.txt", "1\n");
+    for (arguments, expected) in [
+        (
+            &["gen", "cs1", "--set", "blocks=1", "--set", "blocks=2"][..],
+            "--set blocks=2: expected each key once",
+        ),
+        (&["gen", "clients", "--set", "lag=1", "--lag", "2"], "--set lag=2: expected each key once"),
+        (
+            &["live", "--workload", "lookup-zipf,lookup-zipf"],
+            "--workload lookup-zipf: expected each workload once",
+        ),
+        (&["live", "--workload", "lookup-zipf", "--dir", text(&file)], "t.txt: expected a folder"),
+    ] {
+        let message = failure(arguments);
+        assert!(message.contains(expected), "{message}");
+    }
+}
+
 /// An option that would change nothing is refused or named in a message.
 #[test]
 fn options_without_effect_are_refused_or_told() {

@@ -28,7 +28,7 @@ impl DataFolder {
     pub fn new(common: &Common) -> Result<Self> {
         let parent = match &common.dir {
             Some(dir) => {
-                let what = || format!("make the folder {} that --dir names", dir.display());
+                let what = || format!("--dir {}: expected a folder, or a place for a new one", dir.display());
                 std::fs::create_dir_all(dir).with_context(what)?;
                 dir.clone()
             }

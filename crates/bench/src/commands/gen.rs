@@ -1,9 +1,10 @@
 //! `bufbench gen`: writes a synthetic stream as a trace.
 
+use std::collections::HashSet;
 use std::io;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
 use crate::cli::{Common, whole};
@@ -36,8 +37,8 @@ pub struct GenArgs {
 ///
 /// # Errors
 ///
-/// If the stream or a parameter does not exist, a value is out of range or asks for more memory than there
-/// is, or the output cannot be written.
+/// If the stream or a parameter does not exist, a parameter is given twice, a value is out of range or asks
+/// for more memory than there is, or the output cannot be written.
 pub fn run(args: &GenArgs, common: &Common) -> Result<()> {
     let Some(stream) = streams::find(&args.name) else {
         let names: Vec<&str> = streams::all().map(|stream| stream.name).collect();
@@ -45,8 +46,11 @@ pub fn run(args: &GenArgs, common: &Common) -> Result<()> {
     };
     let mut settings = stream.settings();
     let lag = args.lag.map(|reads| format!("lag={reads}"));
+    let mut keys = HashSet::new();
     for assignment in args.set.iter().chain(&lag) {
         settings.set(assignment)?;
+        let key = assignment.split('=').next();
+        ensure!(keys.insert(key), "--set {assignment}: expected each key once");
     }
     if !gives(stream, args.advice) {
         eprintln!("bufbench: no such advice is published for `{}`: it gives no directives", stream.name);

@@ -107,6 +107,9 @@ pub(super) fn run_recorded(
 ) -> Result<()> {
     let workloads: Vec<&dyn Workload> =
         args.workloads.iter().map(|name| workload::find(name)).collect::<Result<_>>()?;
+    for (at, name) in args.workloads.iter().enumerate() {
+        ensure!(!args.workloads[..at].contains(name), "--workload {name}: expected each workload once");
+    }
     let schemes: Vec<&Scheme> = args.schemes.iter().map(|name| Scheme::find(name)).collect::<Result<_>>()?;
     ensure!(
         recorder.is_none() || workloads.len() * schemes.len() == 1,
