@@ -24,6 +24,8 @@
 //! | [`machine`] | the machine by itself: description, bare loop, processor time, files of a run |
 //! | [`parallel`], [`random`] | tasks on threads, seeded random numbers |
 
+#![warn(clippy::print_stderr, reason = "it panics if standard error is full or closed: `output::note`")]
+
 pub mod baselines;
 pub mod cli;
 pub mod commands;

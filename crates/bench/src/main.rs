@@ -2,11 +2,14 @@
 //!
 //! Exit status 0, or 1 with a message on standard error that says what was expected.
 
+#![warn(clippy::print_stderr, reason = "it panics if standard error is full or closed: `output::note`")]
+
 use std::io;
 use std::process::ExitCode;
 
 use bufpool_bench::commands::{self, Cli};
 use bufpool_bench::machine::temporary;
+use bufpool_bench::output::{UNPRINTABLE, note};
 
 fn main() -> ExitCode {
     let cli = match Cli::read() {
@@ -14,19 +17,25 @@ fn main() -> ExitCode {
         Err(message) => {
             // `--help` and `--version` arrive here too, and are no failures.
             let failed = message.use_stderr();
-            // If standard output is closed, nobody reads the help, which is no failure.
-            let _ = message.print();
-            return if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+            return match message.print() {
+                // If standard output is closed, nobody reads the help, which is no failure.
+                Err(error) if !failed && error.kind() != io::ErrorKind::BrokenPipe => {
+                    note(format_args!("bufbench: {UNPRINTABLE}: {error}"));
+                    ExitCode::FAILURE
+                }
+                _ if failed => ExitCode::FAILURE,
+                _ => ExitCode::SUCCESS,
+            };
         }
     };
     if let Err(error) = temporary::remove_on_signals() {
-        eprintln!("bufbench: a signal will leave temporary files behind: {error}");
+        note(format_args!("bufbench: a signal will leave temporary files behind: {error}"));
     }
     match commands::run(&cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if reader_left(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("bufbench: {}", causes(&error));
+            note(format_args!("bufbench: {}", causes(&error)));
             ExitCode::FAILURE
         }
     }

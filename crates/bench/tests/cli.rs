@@ -5,9 +5,9 @@ mod command;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use command::{bufbench, failure, stdout};
+use command::{bufbench, command, failure, stdout};
 use tempfile::TempDir;
 
 fn write(dir: &TempDir, name: &str, text: &str) -> PathBuf {
@@ -468,6 +468,36 @@ fn lists_baselines_and_programs_name_the_line_that_is_wrong() {
     fs::OpenOptions::new().append(true).open(&program).unwrap().write_all(b"\xff { ret }").unwrap();
     let message = failure(&["program", "check", &program]);
     assert!(message.contains("some.policy:3:9: expected UTF-8 text"), "{message}");
+}
+
+/// What cannot be printed ends a command with status 1 if it is the result, and is lost if it is a note.
+#[test]
+fn full_outputs_are_named_and_notes_to_nobody_are_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = write(&dir, "t.txt", "1\n2\n1\n");
+    let sim = ["sim", "--trace", text(&trace), "--policy", "lru", "--frames", "1"];
+    let noted = [&sim[..], &["--tier", "adapt-exp:2", "--format", "csv"]].concat();
+    let policy = write(&dir, "p.policy", include_str!("../../../examples/programs/mru.policy"));
+    let full = || fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    for arguments in [&sim[..], &["program", "disassemble", text(&policy)], &["gen", "cs1"], &["--help"]] {
+        let output = command(arguments).stdout(full()).output().unwrap();
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {message}");
+        assert!(
+            message.contains("standard output: cannot be written, expected room"),
+            "{arguments:?}: {message}"
+        );
+    }
+    let (reader, closed) = std::io::pipe().unwrap();
+    drop(reader);
+    for lost in [full().into(), Stdio::from(closed)] {
+        let output = command(&noted).stderr(lost).output().unwrap();
+        assert_eq!(output.status.code(), Some(0));
+        assert!(String::from_utf8(output.stdout).unwrap().contains("t,lru,1,3,2,"));
+    }
+    let failed =
+        command(&["sim", "--trace", "nosuch", "--policy", "lru", "--frames", "1"]).stderr(full()).output();
+    assert_eq!(failed.unwrap().status.code(), Some(1));
 }
 
 #[test]

@@ -126,6 +126,16 @@ fn a_recording_that_fails_leaves_what_was_there() {
     assert_eq!(names_in(folder.path()).len(), 2);
 }
 
+#[test]
+fn a_recording_that_cannot_be_written_names_its_file() {
+    let folder = folder();
+    let runs = ["record", "--out", "/dev/full", "--workload", "lookup-zipf", "--tuples", "1000"];
+    let output = bufbench(folder.path(), &runs);
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains("/dev/full: cannot be written, expected a path"), "{message}");
+}
+
 /// The name of a folder is part of the names of the files in it.
 #[test]
 fn a_recording_of_files_whose_names_fit_in_no_line_is_refused() {

@@ -10,8 +10,8 @@ use clap::Args;
 
 use crate::baselines::{self, Row};
 use crate::cli::Common;
-use crate::output::progress;
 use crate::output::{Cell, Table};
+use crate::output::{note, progress};
 use crate::parallel;
 use crate::simulate::{self, NextUses, Policy, Setup, SimError, Variant};
 use crate::trace::Trace;
@@ -155,7 +155,7 @@ pub fn run(args: &CheckBaselinesArgs, common: &Common) -> Result<()> {
     let compared = compare(known, args, common)?;
     let table = if args.rows { every_row(&compared) } else { summary(&compared, &lacking) };
     table.print(common.format)?;
-    eprintln!("bufbench: {} rows compared{}", compared.len(), skipped(&lacking));
+    note(format_args!("bufbench: {} rows compared{}", compared.len(), skipped(&lacking)));
     if compared.is_empty() {
         bail!("no row was compared, expected one at least of a trace that is there and a policy known here");
     }

@@ -8,6 +8,7 @@ use tempfile::TempDir;
 
 use crate::cli::Common;
 use crate::machine::temporary::Temporary;
+use crate::output::note;
 use crate::workload::{Database, Sizes};
 
 /// A new folder below `--dir`, which is made if it is not there, or below the current folder. Removed when
@@ -40,7 +41,7 @@ impl DataFolder {
         })?;
         let path = folder.path().to_owned();
         let temporary = if common.keep {
-            eprintln!("data files stay in {}", folder.made.keep().display());
+            note(format_args!("data files stay in {}", folder.made.keep().display()));
             None
         } else {
             Some(folder)

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
 use crate::cli::{Common, whole};
-use crate::output::unwritable;
+use crate::output::{UNPRINTABLE, note, unwritable};
 use crate::streams::{self, Advice, SettingError, Settings, Stream};
 use crate::trace::Writer;
 
@@ -53,7 +53,10 @@ pub fn run(args: &GenArgs, common: &Common) -> Result<()> {
         ensure!(keys.insert(key), "--set {assignment}: expected each key once");
     }
     if !gives(stream, args.advice) {
-        eprintln!("bufbench: no such advice is published for `{}`: it gives no directives", stream.name);
+        note(format_args!(
+            "bufbench: no such advice is published for `{}`: it gives no directives",
+            stream.name
+        ));
     }
     let writer = match &args.out {
         Some(path) => Writer::create(path).with_context(|| unwritable(path))?,
@@ -64,7 +67,7 @@ pub fn run(args: &GenArgs, common: &Common) -> Result<()> {
         Ok(setting) => Err(setting.into()),
         Err(error) => Err(error).with_context(|| match &args.out {
             Some(path) => unwritable(path),
-            None => "standard output: cannot be written".to_owned(),
+            None => UNPRINTABLE.to_owned(),
         }),
     })
 }

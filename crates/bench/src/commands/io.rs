@@ -10,7 +10,7 @@ use crate::cli::{Backend, Common, whole};
 use crate::machine::bare_loop::LoopTime;
 use crate::machine::data_file;
 use crate::measure::io::{Asking, RandomReads};
-use crate::output::{Cell, Table};
+use crate::output::{Cell, Table, note};
 use crate::rounds::{Spread, alternate};
 
 const COLUMNS: &[&str] = &["depth", "ours_iops", "raw_iops", "ratio", "ours_cpu_us", "raw_cpu_us"];
@@ -66,10 +66,10 @@ pub fn run(args: &IoArgs, common: &Common) -> Result<()> {
             RandomReads::new(&path, depth, folder.direct(), args.backend.io(), manager, asking, common.seed)?;
         let round = || Ok((reads.pool_misses(count)?, reads.bare(count)?));
         let (ours, bare): (Vec<_>, Vec<_>) = alternate(&format!("depth {depth}"), round)?.into_iter().unzip();
-        eprintln!("depth {depth}: backend {}, {}", reads.pool().io().backend, spread(&ours, &bare));
+        note(format_args!("depth {depth}: backend {}, {}", reads.pool().io().backend, spread(&ours, &bare)));
         table.push(row(depth, &ours, &bare));
     }
-    Ok(table.print(common.format)?)
+    table.print(common.format)
 }
 
 fn row(depth: u32, ours: &[LoopTime], bare: &[LoopTime]) -> Vec<Cell> {

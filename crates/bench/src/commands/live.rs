@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::data_folder::DataFolder;
 use crate::cli::{Backend, Common, Hints, whole};
-use crate::output::{Cell, Table};
+use crate::output::{Cell, Table, note};
 use crate::workload::{self, Database, Measurement, Memory, RunOptions, Scheme, Sizes, Workload};
 
 const COLUMNS: &[&str] = &[
@@ -147,8 +147,8 @@ pub(super) fn run_recorded(
         for scheme in &schemes {
             let measured = workload::run(workload, scheme, &database, &options, recorder.take())?;
             if args.report {
-                eprintln!("{} under {}:", workload.name(), options.name_of(scheme));
-                eprintln!("{}", measured.report);
+                note(format_args!("{} under {}:", workload.name(), options.name_of(scheme)));
+                note(format_args!("{}", measured.report));
             }
             if args.batch > 1 {
                 against_device(&measured, &database, args.batch, common.seed)?;
@@ -156,10 +156,10 @@ pub(super) fn run_recorded(
             table.push(row(workload, &options.name_of(scheme), args.threads, &measured));
         }
         if !recording && let Some(findings) = workload.findings(&database, &options)? {
-            eprintln!("{findings}");
+            note(format_args!("{findings}"));
         }
     }
-    Ok(table.print(common.format)?)
+    table.print(common.format)
 }
 
 /// Says, on standard error, how many lookups a second the device would allow: the reads of a page a second of
@@ -169,11 +169,11 @@ fn against_device(measured: &Measurement, database: &Database, depth: u32, seed:
     let misses_per_lookup = measured.misses as f64 / lookups as f64;
     let reads_per_s = database.raw_reads_per_s(depth, seed)?;
     let possible = reads_per_s / misses_per_lookup;
-    eprintln!(
+    note(format_args!(
         "{rate:.0} lookups/s with {misses_per_lookup:.4} misses each; a bare loop makes {reads_per_s:.0} reads/s of a page \
          at depth {depth}, which would be {possible:.0} lookups/s: ratio {:.3}",
         rate / possible
-    );
+    ));
     Ok(())
 }
 

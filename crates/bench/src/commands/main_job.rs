@@ -13,7 +13,7 @@ use crate::cli::{Backend, Common};
 use crate::machine::Machine;
 use crate::output::plot::{self, Bars, Curves, Series};
 use crate::output::report::Report;
-use crate::output::{Cell, Table, WholeFile, unwritable};
+use crate::output::{Cell, Table, WholeFile, note, unwritable};
 use crate::workload::{
     self, Bound, Database, Measurement, Memory, RunOptions, SCHEMES, Scheme, Sizes, WORKLOADS, Workload,
 };
@@ -77,7 +77,7 @@ impl MainJobArgs {
 pub fn run(args: &MainJobArgs, common: &Common) -> Result<()> {
     let folder = DataFolder::new(common)?;
     for (name, fact) in Machine::look(folder.path()).facts() {
-        eprintln!("{name}: {fact}");
+        note(format_args!("{name}: {fact}"));
     }
     let beside = || common.dir.clone().unwrap_or_default().join("bufbench-report.html");
     let path = args.report.clone().unwrap_or_else(beside);
@@ -105,7 +105,7 @@ pub fn run(args: &MainJobArgs, common: &Common) -> Result<()> {
     table.print(common.format)?;
     let page = report(&table, depths);
     page.write(file, folder.path()).with_context(|| unwritable(&path))?;
-    eprintln!("report: {}", path.display());
+    note(format_args!("report: {}", path.display()));
     Ok(())
 }
 

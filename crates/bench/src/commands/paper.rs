@@ -7,9 +7,9 @@ use clap::Args;
 
 use crate::cli::Common;
 use crate::experiments::{self, Context, Experiment, Finding, Verdict, application_control};
-use crate::output::progress;
 use crate::output::report::Report;
 use crate::output::{Cell, Table, WholeFile, unwritable};
+use crate::output::{note, progress};
 
 /// Arguments of `bufbench paper`.
 #[derive(Args, Debug)]
@@ -42,7 +42,7 @@ pub fn run(args: &PaperArgs, common: &Common) -> Result<()> {
     bar.finish_and_clear();
     let table = table(&findings);
     table.print(common.format)?;
-    eprintln!("bufbench: {}", tally(&findings));
+    note(format_args!("bufbench: {}", tally(&findings)));
     if let Some((file, path)) = file.zip(args.report.as_ref()) {
         let mut report = Report::new("Published experiments");
         report.paragraph(&tally(&findings));

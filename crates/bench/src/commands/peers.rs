@@ -41,7 +41,7 @@ pub fn run(args: &PeersArgs, common: &Common) -> Result<()> {
     measure(&mut table, "hits", &folder, HIT_PAGES, HIT_PAGES + 64, &hits, &args.threads)?;
     let misses = zipf_visits(MISS_PAGES, MISS_VISITS, common.seed);
     measure(&mut table, "misses", &folder, MISS_PAGES, MISS_PAGES / MISS_SHARE, &misses, &args.threads)?;
-    Ok(table.print(common.format)?)
+    table.print(common.format)
 }
 
 fn measure(

@@ -3,14 +3,14 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use bufpool_policies::program::Program;
 use clap::{Args, Subcommand};
 
 use super::program_search::{self, SearchArgs};
 use super::program_twins::{self, TwinsArgs};
 use crate::cli::Common;
-use crate::output::{Cell, Table};
+use crate::output::{Cell, Table, UNPRINTABLE};
 use crate::simulate::read_program;
 
 /// Arguments of `bufbench program`.
@@ -57,7 +57,8 @@ pub fn run(args: &ProgramArgs, common: &Common) -> Result<()> {
             table.print(common.format)?;
         }
         Action::Disassemble { file } => {
-            io::stdout().write_all(load(file)?.to_text().as_bytes())?;
+            let text = load(file)?.to_text();
+            io::stdout().write_all(text.as_bytes()).context(UNPRINTABLE)?;
         }
         Action::Search(args) => program_search::run(args, common)?,
         Action::Twins(args) => program_twins::run(args, common)?,

@@ -7,7 +7,7 @@ use bufpool_policies::program::Program;
 use clap::Args;
 
 use crate::cli::{Common, whole};
-use crate::output::{Cell, Table, WholeFile, progress, unwritable};
+use crate::output::{Cell, Table, WholeFile, note, progress, unwritable};
 use crate::search::{Found, Points, SearchOptions, search};
 use crate::trace::{Size, Trace};
 
@@ -82,7 +82,7 @@ fn searched(args: &SearchArgs, common: &Common, tune: &Points) -> Result<Found> 
         bar.set_position(evaluations);
         if grade < best {
             best = grade;
-            bar.suspend(|| eprintln!("after {evaluations} programs: {grade:.6}"));
+            bar.suspend(|| note(format_args!("after {evaluations} programs: {grade:.6}")));
         }
     });
     bar.finish_and_clear();

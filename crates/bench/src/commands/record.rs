@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 
 use super::live::{self, LiveArgs};
 use crate::cli::Common;
+use crate::output::unwritable;
 use crate::trace::recording::Recording;
 
 /// Arguments of `bufbench record`.
@@ -36,6 +37,6 @@ pub fn run(args: &RecordArgs, common: &Common) -> Result<()> {
     live.pool.deterministic = true;
     let recording = Recording::to_file(&args.out)?;
     live::run_recorded(&live, common, Some(recording.recorder()))?;
-    let (writer, _) = recording.finish()?;
-    Ok(writer.finish()?)
+    let (writer, _) = recording.finish().with_context(|| unwritable(&args.out))?;
+    writer.finish().with_context(|| unwritable(&args.out))
 }

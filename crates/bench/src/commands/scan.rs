@@ -8,7 +8,7 @@ use super::data_folder::DataFolder;
 use crate::cli::{Backend, Common, whole};
 use crate::machine::data_file;
 use crate::measure::scan::{ScanTime, SequentialReads};
-use crate::output::{Cell, Table};
+use crate::output::{Cell, Table, note};
 use crate::rounds::{Spread, alternate};
 
 const COLUMNS: &[&str] = &[
@@ -59,17 +59,17 @@ pub fn run(args: &ScanArgs, common: &Common) -> Result<()> {
         let rounds =
             alternate(&format!("pages of {page_bytes} bytes"), || Ok((reads.scan()?, reads.bare()?)))?;
         let stats = reads.pool().stats();
-        eprintln!(
+        note(format_args!(
             "pages of {page_bytes} bytes: backend {}, {} misses and {} waits for a page on its way in {} accesses, {} wasted",
             reads.pool().io().backend,
             stats.misses,
             stats.waited,
             stats.accesses,
             stats.prefetch_wasted
-        );
+        ));
         table.push(row(page_bytes, &rounds));
     }
-    Ok(table.print(common.format)?)
+    table.print(common.format)
 }
 
 fn row(page_bytes: usize, rounds: &[(ScanTime, ScanTime)]) -> Vec<Cell> {

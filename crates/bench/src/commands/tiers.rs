@@ -78,7 +78,7 @@ pub fn run(args: &TiersArgs, common: &Common) -> Result<()> {
             });
         }
     }
-    Ok(table.print(common.format)?)
+    table.print(common.format)
 }
 
 fn rounds(text: &str) -> Result<usize, String> {

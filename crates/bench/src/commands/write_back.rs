@@ -13,7 +13,7 @@ use crate::machine::bare_loop::LoopTime;
 use crate::machine::cpu_time::Displaced;
 use crate::machine::data_file;
 use crate::measure::write_back::{Bare, HitLatency, HitTimes, OneByteHooks, Order, PageWrites, Way, Writer};
-use crate::output::{Cell, Table};
+use crate::output::{Cell, Table, note};
 use crate::rounds::{Spread, alternate};
 
 const COLUMNS: &[&str] = &["work", "unit", "ours", "against", "theirs", "ratio", "least", "greatest"];
@@ -59,7 +59,7 @@ pub fn run(args: &WriteBackArgs, common: &Common) -> Result<()> {
     if table.rows().is_empty() {
         bail!("--only {}: expected how a row's name begins, as random, sequential or p99", args.only);
     }
-    Ok(table.print(common.format)?)
+    table.print(common.format)
 }
 
 /// What is measured, and where.
@@ -105,13 +105,13 @@ impl Measured<'_> {
             })?;
             let stats = writes.pool().stats();
             let by_misses = stats.miss_writes as f64 / stats.writes as f64;
-            eprintln!(
+            note(format_args!(
                 "{work}: backend {}, {by_misses:.3} of the writes by misses, {} frames borrowed; processor time of a page {:.2} us, bare loop {:.2} us",
                 writes.pool().io().backend,
                 stats.borrowed_frames,
                 Spread::of(cpu_us.0).median,
                 Spread::of(cpu_us.1).median
-            );
+            ));
             table.push(row(work, "pages/s", "bare loop", &rounds));
         }
         Ok(())
@@ -135,16 +135,16 @@ impl Measured<'_> {
                 Ok((beside[beside.len() - 1].p99_ns, alone.p99_ns))
             })?;
             let written: u64 = beside.iter().map(|times| times.written).sum();
-            eprintln!(
+            note(format_args!(
                 "{work}: {written} pages written meanwhile; in ns, and how often the reader had to give way:"
-            );
+            ));
             beside.remove(0);
             beside.sort_by(|a, b| a.p99_ns.total_cmp(&b.p99_ns));
             let shown = |times: &HitTimes| {
                 let Displaced { times: gave_way, waited, .. } = times.displaced;
                 format!("{:.0} ({gave_way} times, {:.1} ms)", times.p99_ns, waited.as_secs_f64() * 1e3)
             };
-            eprintln!("  {}", beside.iter().map(shown).collect::<Vec<_>>().join(", "));
+            note(format_args!("  {}", beside.iter().map(shown).collect::<Vec<_>>().join(", ")));
             table.push(row(work, "ns", "no writer", &rounds));
         }
         Ok(())

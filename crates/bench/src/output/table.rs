@@ -3,8 +3,11 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use anyhow::{Context, Result};
 use clap::ValueEnum;
 use comfy_table::{CellAlignment, presets};
+
+use super::standard::UNPRINTABLE;
 
 /// How a result is printed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -149,10 +152,9 @@ impl Table {
     /// # Errors
     ///
     /// If standard output cannot be written.
-    pub fn print(&self, format: Format) -> io::Result<()> {
+    pub fn print(&self, format: Format) -> Result<()> {
         let mut out = io::BufWriter::new(io::stdout().lock());
-        self.write(format, &mut out)?;
-        out.flush()
+        self.write(format, &mut out).and_then(|()| out.flush()).context(UNPRINTABLE)
     }
 
     /// Writes the table to `out`.

@@ -4,9 +4,16 @@
 
 use std::process::{Command, Output};
 
+/// `bufbench` with these arguments.
+pub fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bufbench"));
+    command.args(arguments);
+    command
+}
+
 /// Runs `bufbench` with these arguments.
 pub fn bufbench(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_bufbench")).args(arguments).output().expect("the program starts")
+    command(arguments).output().expect("the program starts")
 }
 
 /// The standard output of a run, which has to succeed.

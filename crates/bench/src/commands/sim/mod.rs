@@ -13,8 +13,8 @@ use indicatif::ProgressBar;
 
 use crate::cli::Common;
 use crate::output::plot::{self, Curves, Series};
-use crate::output::progress;
 use crate::output::{Cell, Table, WholeFile, unwritable};
+use crate::output::{note, progress};
 use crate::parallel;
 use crate::simulate::{self, By, Counts, NextUses, Outcome, Policy, Setup, SimError};
 use crate::trace::Trace;
@@ -106,7 +106,7 @@ fn check_options(args: &SimArgs) -> Result<()> {
         }
         let message = format!("{flag} has no effect under {}", without.join(" "));
         if without.len() < policies.len() {
-            eprintln!("bufbench: {message}");
+            note(format_args!("bufbench: {message}"));
             continue;
         }
         let takers = Policy::all().filter(|policy| takes(*policy)).map(Policy::name);

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use anyhow::{Result, bail};
 use bufpool_policies::tier::{Segments, TIER_FRAMES_MAX, TierKind, UnknownTier};
 
-use crate::output::Cell;
+use crate::output::{Cell, note};
 use crate::simulate::{Counts, Latency, LowerCache};
 use crate::trace::Size;
 
@@ -46,9 +46,9 @@ impl TierFlag {
             bail!("--tier {self}: expected at most {TIER_FRAMES_MAX} frames, found {frames}");
         }
         if let Some(least) = kind.segments().map(Segments::capacity_min).filter(|least| frames < *least) {
-            eprintln!(
+            note(format_args!(
                 "bufbench: --tier {self}: with {frames} frames, fewer than {least}, only the last segment exists"
-            );
+            ));
         }
         Ok(LowerCache { kind, frames, client_per_tenant })
     }

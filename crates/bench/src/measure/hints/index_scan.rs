@@ -9,6 +9,7 @@ use bufpool_examples::heap::{HeapFile, Rid};
 use bufpool_examples::operators;
 
 use crate::measure::comparison::{Bar, Comparison};
+use crate::output::note;
 use crate::random::Random;
 use crate::rounds::{Spread, alternate};
 use crate::workload::{Answer, Database, Index, IndexTree, PAGE_BYTES, Table, TuplesByIndex};
@@ -48,7 +49,7 @@ pub fn index_scans(database: &Database, batch: usize, seed: u64) -> Result<Vec<C
     })?;
     let stats = scans.pool.stats();
     let of = stats.tenants.iter().find(|tenant| tenant.name == HINTING).expect("a tenant that was opened");
-    eprintln!(
+    note(format_args!(
         "index scan: backend {}; disclosed, of {} accesses: {} waited for a page on its way, {} missed; \
          {} pages came ahead, {} of them for nothing",
         scans.pool.io().backend,
@@ -57,7 +58,7 @@ pub fn index_scans(database: &Database, batch: usize, seed: u64) -> Result<Vec<C
         of.misses,
         of.prefetched,
         of.prefetch_wasted
-    );
+    ));
     let first_rows = alternate("first row", || scans.first_rows())?;
     let pairs = |ours: usize, theirs: usize| rounds[1..].iter().map(|of| (of[ours], of[theirs])).collect();
     let throughput = |against: String, rounds, bar| Comparison {

@@ -11,6 +11,7 @@ use bufpool::tier::FileTier;
 use super::Effort;
 use super::reads::{Shape, Side};
 use crate::measure::comparison::{Bar, Comparison};
+use crate::output::note;
 use crate::random::{Permutation, Random, Weighted};
 use crate::rounds::alternate_often;
 
@@ -51,7 +52,11 @@ pub fn pays(folder: &Path, direct: Direct, effort: Effort) -> Result<Vec<Compari
     )?;
     let futures =
         compare("file tier, 16 futures", |side, numbers| side.read_async(numbers, IN_FLIGHT), &mut pages)?;
-    eprintln!("file tier: {}; {:?}", tiered.state_of_tier(), tiered.stats().tier.unwrap_or_default());
+    note(format_args!(
+        "file tier: {}; {:?}",
+        tiered.state_of_tier(),
+        tiered.stats().tier.unwrap_or_default()
+    ));
     Ok(vec![threads, futures])
 }
 

@@ -11,6 +11,7 @@ use bufpool::tier::{FileTier, MemoryTier, Tier, TierAdmit, TierPolicy};
 use super::Effort;
 use super::reads::{Shape, Side};
 use crate::measure::comparison::{Bar, Comparison};
+use crate::output::note;
 use crate::random::Random;
 use crate::rounds::alternate_often;
 
@@ -78,7 +79,7 @@ fn hits_of(tier: Arc<dyn Tier>, names: Names, effort: Effort) -> Result<[Compari
             (demotions, misses),
         ])
     })?;
-    eprintln!("{}: {}", names[0], tiered.state_of_tier());
+    note(format_args!("{}: {}", names[0], tiered.state_of_tier()));
     let of = |line: usize, unit, against: &str| Comparison {
         work: names[line],
         unit,
@@ -139,6 +140,6 @@ fn a_miss(
         };
         Ok((a_miss_ns(&tiered)?, a_miss_ns(&plain)?))
     })?;
-    eprintln!("{work}: {}", tiered.state_of_tier());
+    note(format_args!("{work}: {}", tiered.state_of_tier()));
     Ok(Comparison { work, unit: "ns", against: "none".to_owned(), rounds, bar: Bar::None })
 }

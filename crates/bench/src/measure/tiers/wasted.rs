@@ -9,6 +9,7 @@ use super::Effort;
 use super::faulty::{Fault, FaultyTier};
 use super::reads::{Shape, Side};
 use crate::measure::comparison::{Bar, Comparison};
+use crate::output::note;
 use crate::random::Random;
 use crate::rounds::alternate_often;
 
@@ -77,7 +78,11 @@ fn compare(
         let seconds = (ours.elapsed.as_secs_f64(), theirs.elapsed.as_secs_f64());
         Ok((seconds, (ours.long_us(0.99), theirs.long_us(0.99))))
     })?;
-    eprintln!("{elapsed}: {}; {:?}", tiered.state_of_tier(), tiered.stats().tier.unwrap_or_default());
+    note(format_args!(
+        "{elapsed}: {}; {:?}",
+        tiered.state_of_tier(),
+        tiered.stats().tier.unwrap_or_default()
+    ));
     let comparison = |work, unit, rounds, bar| Comparison {
         work,
         unit,
