@@ -162,6 +162,30 @@ fn a_page_chosen_by_value_is_worth_little() {
     assert!(worse <= 20, "{worse} pages in 20 choices were worth less than the one chosen");
 }
 
+/// The latest pages of scans are worth least, and scans hold them. Otherwise the ledger's oldest page would
+/// go, which may be worth most.
+#[test]
+fn scans_that_hold_their_pages_do_not_cost_others_theirs() {
+    let (mut pool, mut questions, mut wrong) = (Pool::with_sampling(5, 1), 0, 0);
+    let scan_of = |page: PageId| page.0 / 1000;
+    for round in 0..400 {
+        (0..50).for_each(|page| pool.access(page, 0, |_| 0));
+        (1..9).for_each(|scan| pool.access(1000 * scan + round, scan as u32, |_| 0));
+        pool.follow(Expert::Value);
+        // All but one of the scans hold their pages.
+        for free in (1..9).filter(|_| round > 100) {
+            let frame_of = |scan| pool.pages.iter().position(|page| scan_of(*page) == scan);
+            let (Some(oldest), Some(_)) = (frame_of(0), frame_of(free)) else { continue };
+            let (candidate, pages) = (FrameId(oldest as u32), &pool.pages);
+            let is_held = |frame: FrameId| ![0, free].contains(&scan_of(pages[frame.index()]));
+            let choice = pool.manager.replace_block(candidate, None, &mut |frame| is_held(frame));
+            wrong += u32::from(scan_of(pages[choice.index()]) != free);
+            questions += 1;
+        }
+    }
+    assert!(questions > 1000 && wrong * 50 < questions, "{wrong} of {questions} choices were a loop's pages");
+}
+
 /// That pages come back which ARC gave up says nothing of values.
 #[test]
 fn a_stream_answers_while_values_choose() {

@@ -47,6 +47,13 @@ impl Least {
     }
 }
 
+/// A class that is passed over, and what its least page is worth.
+#[derive(Clone, Copy)]
+pub(crate) struct PassedOver {
+    class: ClassId,
+    least: f32,
+}
+
 /// Classes without pages that are passed over, one after the other, for one to review.
 const EMPTY_PASSED_MAX: usize = 8;
 
@@ -272,9 +279,34 @@ impl PagesByClass {
         }
     }
 
-    /// The pages of the same class that were used right before and right after `page`.
-    pub fn neighbours(&self, page: u32) -> [u32; 2] {
-        [self.links.prev(page), self.links.next(page)]
+    /// `page`, or the nearest page of its class in order of use that `may_go`, at most `steps` away.
+    pub fn nearest(&self, page: u32, steps: u32, may_go: &mut impl FnMut(u32) -> bool) -> Option<u32> {
+        if may_go(page) {
+            return Some(page);
+        }
+        let mut ends = [page; 2];
+        for _ in 0..steps {
+            for (end, step) in ends.iter_mut().zip([Links::prev, Links::next]) {
+                *end = if *end == NIL { NIL } else { step(&self.links, *end) };
+                if *end != NIL && may_go(*end) {
+                    return Some(*end);
+                }
+            }
+        }
+        None
+    }
+
+    /// [`least`](Self::least) passes over the class of `page` from now on.
+    pub fn pass_over(&mut self, page: u32) -> PassedOver {
+        let class = self.class_of[page as usize];
+        let least = self.least[usize::from(class)];
+        self.set_least(usize::from(class), f32::INFINITY);
+        PassedOver { class, least }
+    }
+
+    /// A class is no longer passed over. Those passed over last come first.
+    pub fn restore(&mut self, PassedOver { class, least }: PassedOver) {
+        self.set_least(usize::from(class), least);
     }
 
     pub fn metadata_bytes(&self) -> usize {

@@ -18,6 +18,8 @@ const NEIGHBOURS_MAX: u32 = 8;
 /// Pages drawn with each choice by value: they lead to the least ones of a class that are neither its oldest
 /// nor its newest.
 const DRAWN: u32 = 4;
+/// Classes of which pages are tried until one is not busy.
+const CLASSES_TRIED: usize = 16;
 
 /// What is known of a frame; four to a cache line.
 #[derive(Clone, Copy)]
@@ -167,7 +169,8 @@ impl Held {
     }
 
     /// The page of least value, about. If it is busy, the nearest page of its class in order of use that is
-    /// not, or `candidate`.
+    /// not; if those are, too, the least page of the other classes: a scan that holds its latest pages is no
+    /// reason to give up the pages of another. `candidate` if many are busy.
     pub fn least_by_value(
         &mut self,
         candidate: u32,
@@ -185,21 +188,19 @@ impl Held {
             let age = age(frame);
             by_class.consider(frame, age, classes.ages.bucket(age), classes);
         }
-        let Some(least) = by_class.least(classes, age) else { return candidate };
         let mut may_go = |frame: u32| frame == candidate || !busy(frame);
-        if may_go(least) {
-            return least;
-        }
-        let mut ends = [least; 2];
-        for _ in 0..NEIGHBOURS_MAX {
-            for (side, end) in ends.iter_mut().enumerate().filter(|(_, end)| **end != NIL) {
-                *end = by_class.neighbours(*end)[side];
-                if *end != NIL && may_go(*end) {
-                    return *end;
-                }
+        let mut passed_over = [None; CLASSES_TRIED];
+        let mut choice = None;
+        for passed in &mut passed_over {
+            let Some(least) = by_class.least(classes, age) else { break };
+            choice = by_class.nearest(least, NEIGHBOURS_MAX, &mut may_go);
+            if choice.is_some() {
+                break;
             }
+            *passed = Some(by_class.pass_over(least));
         }
-        candidate
+        passed_over.into_iter().rev().flatten().for_each(|passed| by_class.restore(passed));
+        choice.unwrap_or(candidate)
     }
 
     /// The oldest page used once, while there are more of them or older ones than ARC keeps; otherwise the
