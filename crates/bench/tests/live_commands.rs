@@ -72,7 +72,7 @@ fn the_main_job_prints_each_workload_under_each_scheme() {
         assert_eq!(row[7], hit_ratio);
     }
     // Not told anything, the automatic manager reads little more than hand-given directives do: at full size
-    // 1.03 times as much at most (README, "Figures"), in tables of a tenth somewhat more.
+    // 1.05 times as much at most (README, "Figures"), in tables of a tenth somewhat more.
     for workload in workloads {
         let reads = |scheme: &str| {
             let row = rows.iter().find(|row| row[0] == workload && row[1] == scheme).unwrap();

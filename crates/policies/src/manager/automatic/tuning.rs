@@ -73,7 +73,7 @@ tuning! {
     prior_pages: f32 = 1.0,
     /// How many times as much as a page that was read one with new contents is presumed to be worth, until
     /// it is used. Few traces say which accesses create; values from 1 to 8 were tried on an external sort
-    /// (`bufbench live`), which reads 1.05, 1.03, 1.01 and 1.01 times what directives need at 1, 2, 4 and 8.
+    /// (`bufbench live`), which reads 1.06, 1.05, 1.05 and 1.07 times what directives need at 1, 2, 4 and 8.
     created_worth: f32 = 2.0,
     /// The share of pages that must have been used again, when the pool is full for the first time, for ARC
     /// to be trusted. Where nothing comes back, that ARC prefers what was used twice is a guess, and LRU is

@@ -296,6 +296,11 @@ impl PagesByClass {
         None
     }
 
+    /// What `page`, which is listed and was used `age` ago, is worth.
+    pub fn value(&self, page: u32, age: u32, classes: &Classes) -> f32 {
+        classes.ages.value(classes.values(self.class_of[page as usize]), age)
+    }
+
     /// [`least`](Self::least) passes over the class of `page` from now on.
     pub fn pass_over(&mut self, page: u32) -> PassedOver {
         let class = self.class_of[page as usize];
