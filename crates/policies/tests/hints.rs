@@ -346,6 +346,25 @@ fn random_steps_keep_the_invariants() {
     }
 }
 
+/// A page that read-ahead brought in, and that a list only named, is not wasted when the list is closed,
+/// whether other lists are open or not.
+#[test]
+fn what_came_in_for_another_reason_is_not_wasted_by_a_list() {
+    for others in [0, 1] {
+        let mut driver = Driver::new(8, true);
+        let page = PageId(5);
+        let ahead = driver.directory.admit_ahead(&access(DEFAULT_TENANT, page), &mut Busy(&driver.busy));
+        driver.admitted(page, ahead).unwrap();
+        driver.land(page);
+        (0..others).for_each(|_| _ = driver.directory.open_hints(DEFAULT_TENANT, ALL).unwrap());
+        let list = driver.directory.open_hints(DEFAULT_TENANT, ALL).unwrap();
+        driver.disclose(list, page).unwrap();
+        driver.directory.check_invariants();
+        let counts = driver.directory.close_hints(list).unwrap();
+        assert_eq!((counts.given, counts.prefetched, counts.wasted), (1, 0, 0), "{others} others");
+    }
+}
+
 /// Hints that are wrong are ignored after a while, and the neighbour misses no more than without them.
 #[test]
 fn wrong_hints_cost_nobody_else() {

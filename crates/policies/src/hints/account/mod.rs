@@ -150,7 +150,9 @@ impl AccountHints {
         } else {
             self.take_blocks_of(&mut list)
         };
-        gone.retain(|(_, block)| matches!(block.place, Place::Ahead(_)));
+        // A page that came in ahead for another reason, and that the list named, is none of its prefetches.
+        let came_for = Some(serial);
+        gone.retain(|(_, block)| block.came_for() == came_for && matches!(block.place, Place::Ahead(_)));
         gone.sort_unstable_by_key(|(page, _)| *page);
         for (_, block) in gone {
             // A spent one was counted when it was passed, if it was passed unread.
