@@ -254,7 +254,7 @@ fn hints_are_held_against_what_engines_do_without() {
     let folder = folder();
     let rows = rows(&bufbench(folder.path(), &["hints", "--tuples", "20000", "--batch", "16"]));
     assert_eq!(rows[0].join(","), "work,unit,ours,against,theirs,ratio,least,greatest,bar,verdict");
-    assert_eq!(rows.len(), 1 + 4 + 4 + 13);
+    assert_eq!(rows.len(), 1 + 4 + 4 + 13 + 1);
     let misses = rows.iter().find(|row| row[1] == "misses").unwrap();
     assert_eq!(misses[5..], ["1.000000", "1.000000", "1.000000", "<= 1", "met"]);
     assert!(names_in(folder.path()).is_empty());
