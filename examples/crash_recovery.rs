@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! 100 changes committed, 15 more not, then the power is cut
-//! 54 of them were not in the file and are redone; nothing is lost, nothing uncommitted is there
+//! 55 of them were not in the file and are redone; nothing is lost, nothing uncommitted is there
 //! ```
 //!
 //! The device is simulated, so that its power can be cut. The log is a list, of which a first part is
