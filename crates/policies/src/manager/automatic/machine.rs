@@ -342,7 +342,8 @@ impl Manager for Machine {
         }
     }
 
-    /// Looks at 20 blocks or so, and asks whether one is busy only if it would be given up.
+    /// Looks at 20 blocks or so, and asks whether one is busy only if it would be given up. Where those are
+    /// busy, it looks at some hundred more at most.
     fn replace_block(
         &mut self,
         candidate: FrameId,
@@ -358,7 +359,10 @@ impl Manager for Machine {
         let choice = match leader {
             Expert::Lru => number,
             Expert::Arc => self.held.least_by_arc(number, self.now, self.kept_by_arc(capacity), busy),
-            Expert::Value => self.held.least_by_value(number, self.now, &self.streams.classes, busy),
+            Expert::Value => {
+                let (classes, share) = (&self.streams.classes, self.tuning.instead_of_held);
+                self.held.least_by_value(number, self.now, classes, share, busy)
+            }
         };
         if choice != number
             && leader == Expert::Value

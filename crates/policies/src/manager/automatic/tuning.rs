@@ -28,9 +28,9 @@ macro_rules! tuning {
         /// The constants of the automatic manager that are chosen.
         ///
         /// All other numbers of it follow from these, from the size of the cache, or are the sizes of tables.
-        /// `bufbench tune` prints what other values do to misses; each constant but `created_worth`, of which
-        /// those traces say nothing, was tried at half and at twice its value on
-        /// `crates/bench/traces/tuning.list`, where no mean moved by 0.5 %.
+        /// `bufbench tune` prints what other values do to misses; each constant was tried at half and at
+        /// twice its value on `crates/bench/traces/tuning.list`, where no mean moved by 0.5 %. Of
+        /// `created_worth` and `instead_of_held` those traces say nothing.
         #[derive(Clone, Copy, PartialEq, Debug)]
         pub struct Tuning {
             $($(#[$doc])* pub $name: $type,)*
@@ -100,6 +100,12 @@ tuning! {
     /// eighth of a turnover after its use, so a page just used is worth 8. With 16, a stray goes before such
     /// a page after 1/256 of a turnover.
     stray_value: f32 = 16.0,
+    /// Where the page worth least and its neighbours are held and cannot go: the share of the worth of the
+    /// ledger's oldest page below which another page goes instead; else the oldest does. With the oldest
+    /// goes what is out of date. Values from 1/100 to 1 were tried on the main job and on SQLite (`bufbench
+    /// --deterministic`, `compare_sqlite`): joins and sorts read less with large ones, lookups that change
+    /// with small ones.
+    instead_of_held: f32 = 0.25,
     /// The share of a stream's overrules that must be right for it to keep its say. It is low because
     /// mistakes are no proof of a fault: of two pages used at random, either may come back first; and a page
     /// of a loop that was given up comes back before one that stays and is never used.

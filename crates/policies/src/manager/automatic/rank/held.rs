@@ -20,11 +20,6 @@ const NEIGHBOURS_MAX: u32 = 8;
 const DRAWN: u32 = 4;
 /// Classes of which pages are tried until one is not busy.
 const CLASSES_TRIED: usize = 16;
-/// Where the least page cannot go, another one does that is worth less than this part of the ledger's
-/// oldest; else the oldest goes. Estimates are rough, and with the oldest pages goes what is out of date.
-/// Parts from 1/100 to 1 were tried on the main job and on SQLite: joins and sorts like large ones, lookups
-/// that change small ones.
-const CLEARLY_LESS: f32 = 0.25;
 
 /// What is known of a frame; four to a cache line.
 #[derive(Clone, Copy)]
@@ -174,7 +169,7 @@ impl Held {
     }
 
     /// The page of least value, about. If it is busy, the nearest page of its class in order of use that is
-    /// not; if those are, too, the least page of the other classes, if it is worth clearly less than
+    /// not; if those are, too, the least page of the other classes, if it is worth less than `share` of
     /// `candidate`: a scan that holds its latest pages is no reason to give up the pages of another.
     /// `candidate` otherwise, and if many are busy.
     pub fn least_by_value(
@@ -182,6 +177,7 @@ impl Held {
         candidate: u32,
         now: u32,
         classes: &Classes,
+        share: f32,
         busy: &mut dyn FnMut(u32) -> bool,
     ) -> u32 {
         let frames = &self.frames;
@@ -207,9 +203,8 @@ impl Held {
         }
         passed_over.into_iter().rev().flatten().for_each(|passed| by_class.restore(passed));
         let value = |page: u32| by_class.value(page, age(page), classes);
-        let is_clear =
-            |page: &u32| passed_over[0].is_none() || value(*page) < CLEARLY_LESS * value(candidate);
-        choice.filter(is_clear).unwrap_or(candidate)
+        let goes = |page: &u32| passed_over[0].is_none() || value(*page) < share * value(candidate);
+        choice.filter(goes).unwrap_or(candidate)
     }
 
     /// The oldest page used once, while there are more of them or older ones than ARC keeps; otherwise the
