@@ -33,7 +33,7 @@ const LOOP_EVIDENCE: u64 = 2 * RUN_PAGES as u64;
 /// read. So at most one page for as many reads comes in without staying.
 const READS_PER_TRY: u64 = 8;
 /// Pages that came in for a list which are noted before any is looked for that is not there any more.
-pub(super) const BROUGHT_MIN: usize = 64;
+const BROUGHT_MIN: usize = 64;
 /// A list's estimate of the directory's time between two of its accesses moves by this part of the
 /// difference.
 const PACE_SHARE: f64 = 1.0 / 64.0;
@@ -128,9 +128,9 @@ pub(super) struct OpenList {
     /// whose accesses are told next. `None` as long as accesses are matched with the list.
     pub led: Option<Vec<PageId>>,
     /// The pages that came in for the list, and others, which came in for it once.
-    pub brought: Vec<PageId>,
+    brought: Vec<PageId>,
     /// `brought` is looked through when it is as long as this.
-    pub brought_max: usize,
+    brought_max: usize,
     /// The directory's time at the last access; and `pace`, the mean of that from one access to the next.
     pub last_access: Option<u64>,
     pub pace: f64,
@@ -191,6 +191,28 @@ impl OpenList {
     /// In how many steps of the directory's time the hint at `position` is reached.
     pub fn distance(&self, position: u64) -> f64 {
         (position - self.list.position()) as f64 * self.pace
+    }
+
+    /// A page comes in for the list. `is_its` tells of pages whether they came in for it and are there, or on
+    /// their way; the list notes others of at most the same number, and a few.
+    pub fn note_brought(&mut self, page: PageId, is_its: impl Fn(PageId) -> bool) {
+        if self.brought.len() >= self.brought_max {
+            self.brought.retain(|page| is_its(*page));
+            self.brought.sort_unstable();
+            self.brought.dedup();
+            self.brought_max = BROUGHT_MIN.max(2 * self.brought.len());
+        }
+        self.brought.push(page);
+    }
+
+    /// Whether the page is noted as one that [came in](Self::note_brought). For tests: costs O(noted).
+    pub fn has_noted(&self, page: PageId) -> bool {
+        self.brought.contains(&page)
+    }
+
+    /// The pages that the list names ahead, and those that came in for it; others, too, and some twice.
+    pub fn pages(&self) -> impl Iterator<Item = PageId> + '_ {
+        self.list.pages().chain(self.brought.iter().copied())
     }
 
     /// In how many steps of the directory's time the block that the list needs last is reached; `None` if no

@@ -17,6 +17,7 @@ use crate::{
 /// Pages that a reader may have reached before their accesses are told, at most.
 const AWAITED_MAX: usize = 64;
 
+/// Serial numbers and tenants are spread as pages are.
 type Map<K, V> = HashMap<K, V, BuildHasherDefault<PageHasher>>;
 
 /// The open lists. Each has a slot, which it keeps until it is closed.
@@ -194,7 +195,9 @@ impl Lists {
     pub fn push(&mut self, slot: u32, page: PageId) -> Option<(u64, bool)> {
         let (position, is_new) = self.change(slot, |list| {
             let is_new = list.list.next_use(page).is_none();
-            Some((list.list.push(page)?, is_new))
+            let position = list.list.push(page)?;
+            list.counts.given += 1;
+            Some((position, is_new))
         })?;
         if is_new {
             self.naming.add(page, slot);

@@ -10,7 +10,7 @@ use super::{
     Depth, HintCounts, HintList, HintListId, HintPolicy, ListState,
     blocks::{Block, Blocks, Place},
     list::Passed,
-    open_list::{BROUGHT_MIN, OpenList, Room},
+    open_list::{OpenList, Room},
 };
 use crate::{
     frame_table::FrameTable,
@@ -57,20 +57,19 @@ impl AccountHints {
     pub fn push(&mut self, serial: u64, page: PageId, present: Option<(u32, bool)>) -> Option<u64> {
         let slot = self.lists.find(serial)?;
         let (position, is_new) = self.lists.push(slot, page)?;
+        if !is_new {
+            return Some(position);
+        }
         let place =
             present.map(|(frame, ahead)| if ahead { Place::Ahead(frame) } else { Place::Resident(frame) });
-        if is_new && self.blocks.contains(page) {
+        if self.blocks.contains(page) {
             self.blocks.named(page);
-        } else if let (true, Some(place)) = (is_new, place) {
+        } else if let Some(place) = place {
             self.blocks.add(page, place, None);
         }
-        let is_there = is_new && self.blocks.frame(page).is_some();
-        self.lists.change(slot, |list| {
-            list.counts.given += 1;
-            if is_there {
-                list.note_present(page, position);
-            }
-        });
+        if self.blocks.frame(page).is_some() {
+            self.lists.change(slot, |list| list.note_present(page, position));
+        }
         Some(position)
     }
 
@@ -144,11 +143,12 @@ impl AccountHints {
     /// `unread` is told of the frames of the others that nobody has read, in the order of their pages.
     /// Returns what became of its hints. Costs O(hints that are left + pages that came in for the list).
     pub fn close(&mut self, serial: u64, mut unread: impl FnMut(u32)) -> Option<HintCounts> {
-        let mut list = self.lists.close(serial)?;
+        let list = self.lists.close(serial)?;
+        let mut counts = list.counts;
         let mut gone = if self.is_empty() {
             std::mem::take(&mut self.blocks).iter().collect()
         } else {
-            self.take_blocks_of(&mut list)
+            self.take_blocks_of(&list, &mut counts)
         };
         // A page that came in ahead for another reason, and that the list named, is none of its prefetches.
         let came_for = Some(serial);
@@ -156,25 +156,24 @@ impl AccountHints {
         gone.sort_unstable_by_key(|(page, _)| *page);
         for (_, block) in gone {
             // A spent one was counted when it was passed, if it was passed unread.
-            list.counts.wasted += u64::from(!block.is_spent() && !block.was_wasted());
+            counts.wasted += u64::from(!block.is_spent() && !block.was_wasted());
             block.place.frame().into_iter().for_each(&mut unread);
         }
-        Some(list.counts)
+        Some(counts)
     }
 
     /// Takes out the blocks that were the business of a list alone, which ends. Those that came in for it and
-    /// that another list names go over to that.
-    fn take_blocks_of(&mut self, list: &mut OpenList) -> Vec<(PageId, Block)> {
+    /// that another list names go over to that, with what is in `counts` of them.
+    fn take_blocks_of(&mut self, list: &OpenList, counts: &mut HintCounts) -> Vec<(PageId, Block)> {
         let mut gone = Vec::new();
-        let named = list.list.pages().filter(|page| self.blocks.contains(*page));
-        let mut pages: Vec<PageId> = named.chain(list.brought.drain(..)).collect();
+        let mut pages: Vec<PageId> = list.pages().filter(|page| self.blocks.contains(*page)).collect();
         pages.sort_unstable();
         pages.dedup();
         for page in pages {
             let Some(block) = self.blocks.get(page) else { continue };
             let is_its = block.came_for() == Some(list.serial);
             match self.lists.slots_naming(page).first() {
-                Some(heir) if is_its => self.go_over(page, *heir, &mut list.counts),
+                Some(heir) if is_its => self.go_over(page, *heir, counts),
                 None if is_its || block.came_for().is_none() => {
                     self.blocks.forget(page);
                     gone.push((page, block));
@@ -202,19 +201,13 @@ impl AccountHints {
         });
     }
 
-    /// A page comes in for a list. The list notes no more than twice as many pages as are there.
+    /// A page comes in for a list.
     fn note_brought(&mut self, slot: u32, page: PageId) {
         let blocks = &self.blocks;
         self.lists.change(slot, |list| {
-            if list.brought.len() >= list.brought_max {
-                let came_for = Some(list.serial);
-                list.brought
-                    .retain(|page| blocks.get(*page).is_some_and(|block| block.came_for() == came_for));
-                list.brought.sort_unstable();
-                list.brought.dedup();
-                list.brought_max = BROUGHT_MIN.max(2 * list.brought.len());
-            }
-            list.brought.push(page);
+            let came_for = Some(list.serial);
+            let is_its = |page| blocks.get(page).is_some_and(|block| block.came_for() == came_for);
+            list.note_brought(page, is_its);
         });
     }
 
@@ -475,7 +468,7 @@ impl AccountHints {
             }
             assert!(!block.is_spent() || !self.is_named(page), "{page:?} is spent and named");
             assert!(block.came_for().is_some() || self.is_named(page), "{page:?} concerns no list");
-            let knows = |serial| self.lists.get(serial).is_some_and(|list| list.brought.contains(&page));
+            let knows = |serial| self.lists.get(serial).is_some_and(|list| list.has_noted(page));
             assert!(block.came_for().is_none_or(knows), "{page:?} came for a list that does not know it");
         }
         self.blocks.check_invariants();
