@@ -531,7 +531,7 @@ fn the_farthest_block_goes_if_it_is_needed_later_than_the_candidate() {
     assert_eq!(idle_for(100), PageId(10));
 }
 
-/// A manager that panics if it is asked about a block that it was not told of.
+/// A manager that panics if it is asked, or told of a mistake, about a block that it was not told of.
 #[derive(Default)]
 struct KnowsItsBlocks(HashSet<FrameId>);
 
@@ -556,7 +556,9 @@ impl Manager for KnowsItsBlocks {
         candidate
     }
 
-    fn placeholder_used(&mut self, _missing: &Access, _placeholder: FrameId) {}
+    fn placeholder_used(&mut self, _missing: &Access, placeholder: FrameId) {
+        assert!(self.0.contains(&placeholder), "{placeholder:?} is known");
+    }
 }
 
 /// The candidate is a page that came in ahead and was not accessed yet. A list may name another page; the
@@ -576,6 +578,24 @@ fn a_manager_beside_a_list_is_asked_about_what_it_knows() {
     assert_eq!(evicted, [PageId(10), PageId(20)]);
     let stats = driver.directory.tenant_stats(DEFAULT_TENANT);
     assert_eq!((stats.decisions, stats.manager_panics), (2, 0));
+}
+
+/// The candidate is the same. The list gives up a page that it has read instead, which is missed soon.
+#[test]
+fn a_manager_hears_of_no_mistake_about_a_block_that_it_does_not_know() {
+    let mut driver = Driver::new(4, true);
+    let manager = Box::new(KnowsItsBlocks::default());
+    driver.directory.set_manager(DEFAULT_TENANT, manager, false).unwrap();
+    let list = driver.directory.open_hints(DEFAULT_TENANT, ALL).unwrap();
+    driver.disclose(list, PageId(20)).unwrap();
+    let ahead = driver.directory.admit_ahead(&access(DEFAULT_TENANT, PageId(10)), &mut Busy(&driver.busy));
+    driver.admitted(PageId(10), ahead).unwrap();
+    driver.land(PageId(10));
+    (20..24).for_each(|page| assert!(driver.access(DEFAULT_TENANT, PageId(page))));
+    assert_eq!(driver.evicted, [(PageId(20), PageId(23))], "in place of page 10");
+    assert!(driver.access(DEFAULT_TENANT, PageId(20)));
+    let stats = driver.directory.tenant_stats(DEFAULT_TENANT);
+    assert_eq!((stats.mistakes, stats.manager_panics), (1, 0));
 }
 
 /// A list discloses reads. Pages that are made, and read later, are still named when they have been made, and

@@ -327,7 +327,10 @@ impl Directory {
             let owner = self.ledger.frames[candidate].owner;
             decision.mistake = Some(FrameId(candidate));
             self.ledger.tenants[owner.index()].stats.mistakes += 1;
-            self.tell(owner, |control, _| control.placeholder_used(access, candidate));
+            // A list may have kept a block that the manager has not been told of.
+            if self.is_known(candidate) {
+                self.tell(owner, |control, _| control.placeholder_used(access, candidate));
+            }
         }
         Some(candidate)
     }
