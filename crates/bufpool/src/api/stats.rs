@@ -330,7 +330,8 @@ impl<'p> Pieces<'p> {
         }
     }
 
-    /// Applies all hits that have been noted by now.
+    /// Applies all hits that have been noted by now, and closes lists whose handles were dropped under the
+    /// lock.
     fn drain_logs(&self) {
         let mut left = self.pool.logs.lock().len();
         while left > 0 {
@@ -339,6 +340,7 @@ impl<'p> Pieces<'p> {
             left = self.pool.logs.lock().drain_before(end, LOGS_A_PIECE, |ring| policy.apply(ring));
             self.note(end - left);
         }
+        self.pool.dropped_lists.close(&mut self.pool.policy.lock());
     }
 
     #[cfg(test)]
