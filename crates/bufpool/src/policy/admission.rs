@@ -173,14 +173,19 @@ impl PolicyState {
         Some(Victim { latch, page: eviction.page, owner: tenant, spare })
     }
 
-    /// A page of the tenant that its program wishes to leave; none if it has left, or cannot be had.
+    /// A page that its tenant's program wishes to leave; none if it has left, or cannot be had. `owner` is
+    /// the tenant with its serial number.
     pub fn release_page(
         &mut self,
-        tenant: TenantId,
+        owner: (TenantId, u64),
         frame: FrameId,
         page: PageId,
         rules: &ClaimRules<'_>,
     ) -> Option<Victim> {
+        let (tenant, serial) = owner;
+        if self.tenants[tenant.index()].serial != serial {
+            return None;
+        }
         let mut taken = None;
         let mut claims = PoolClaims::new(rules, &self.files, &mut taken);
         self.directory.evict_page(tenant, frame, page, &mut claims)?;
@@ -232,8 +237,8 @@ impl PolicyState {
             let (Wish::Flush { page, .. } | Wish::SetModified { page, .. } | Wish::Release { page, .. }) =
                 wish;
             if let Some(file) = self.file(page.file()) {
-                let file = Arc::clone(file);
-                self.wishes.push(Wished { tenant, wish, file });
+                let (file, serial) = (Arc::clone(file), self.tenants[tenant.index()].serial);
+                self.wishes.push(Wished { tenant, serial, wish, file });
             }
         }
     }

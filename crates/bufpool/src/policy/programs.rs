@@ -106,6 +106,9 @@ impl Manager for LiveProgram {
 /// A wish of a tenant's program, about a page of the file.
 pub(crate) struct Wished {
     pub tenant: TenantId,
+    /// The tenant's [`serial`](crate::policy::tenant_entry::TenantEntry::serial): its number may be another's
+    /// before the wish is carried out.
+    pub serial: u64,
     pub wish: Wish,
     pub file: Arc<FileShared>,
 }

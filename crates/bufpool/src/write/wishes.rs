@@ -29,11 +29,11 @@ impl<'p> Wishes<'p> {
 
     /// Carries them out, in their order. What would have to wait is left undone unless `how` allows it.
     pub(crate) fn carry_out(self, wishes: Vec<Wished>, how: Emptying) {
-        for Wished { tenant, wish, file } in wishes {
+        for Wished { tenant, serial, wish, file } in wishes {
             match wish {
                 Wish::Flush { frame, page } => self.flush(&file, frame, page, how),
                 Wish::SetModified { frame, page } => self.set_modified(&file, frame, page),
-                Wish::Release { frame, page } => self.release(tenant, frame, page, how),
+                Wish::Release { frame, page } => self.release((tenant, serial), frame, page, how),
             }
         }
     }
@@ -76,13 +76,53 @@ impl<'p> Wishes<'p> {
         }
     }
 
-    fn release(self, tenant: TenantId, frame: FrameId, page: PageId, how: Emptying) {
+    fn release(self, owner: (TenantId, u64), frame: FrameId, page: PageId, how: Emptying) {
         let rules = self.pool.claim_rules(how.dirty());
-        let victim = self.pool.policy.lock().release_page(tenant, frame, page, &rules);
+        let victim = self.pool.policy.lock().release_page(owner, frame, page, &rules);
         let Some(victim) = victim else { return };
         // A failure is the affair of the page's file, where it is counted; the page stays.
-        if Eviction::of(self.pool).release(victim, tenant, how).unwrap_or(false) {
+        if Eviction::of(self.pool).release(victim, owner.0, how).unwrap_or(false) {
             self.pool.frame_may_be_free();
         }
+    }
+}
+
+#[cfg(all(test, not(bufpool_loom)))]
+mod tests {
+    use super::*;
+    use crate::io::sim::SimDevice;
+    use crate::{FileOptions, PoolOptions};
+
+    /// The same page is in the same frame again by the time that the wish is carried out.
+    #[test]
+    fn a_wish_of_a_closed_tenant_is_none_of_the_next_one() {
+        let device = SimDevice::new(1);
+        device.put("data", &vec![0; 4 * 4096]);
+        let pool = PoolOptions::new().frames(32).page_bytes(4096).threads_max(8).open_on(&device).unwrap();
+        let file = pool.open_file("data", FileOptions::new()).unwrap();
+        let page = file.page(1);
+        let frame_of = || file.shared.table.get(1).unwrap().state().resident_frame();
+        for closes in [false, true] {
+            let tenant = pool.tenant("wishes").open().unwrap();
+            drop(tenant.read(page).unwrap());
+            let frame = frame_of().unwrap();
+            let wished = Wished {
+                tenant: tenant.tenant_id(),
+                serial: pool.shared().policy.lock().tenants[tenant.tenant_id().index()].serial,
+                wish: Wish::Release { frame, page: page.id() },
+                file: Arc::clone(&file.shared),
+            };
+            if closes {
+                file.discard(0..4).unwrap();
+                tenant.clone().close().unwrap();
+                let next = pool.tenant("next").open().unwrap();
+                assert_eq!(next.id(), tenant.id());
+                drop(next.read(page).unwrap());
+                assert_eq!(frame_of(), Some(frame));
+            }
+            Wishes::of(pool.shared()).carry_out(vec![wished], Emptying::AtOnce);
+            assert_eq!(frame_of().is_some(), closes);
+        }
+        pool.check_invariants();
     }
 }
