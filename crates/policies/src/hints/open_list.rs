@@ -210,9 +210,14 @@ impl OpenList {
         self.brought.contains(&page)
     }
 
-    /// The pages that the list names ahead, and those that came in for it; others, too, and some twice.
-    pub fn pages(&self) -> impl Iterator<Item = PageId> + '_ {
-        self.list.pages().chain(self.brought.iter().copied())
+    /// The pages that the list names ahead and that are there, and those that came in for it; others, too.
+    /// Each is there once, in their order.
+    pub fn pages_there(&self) -> Vec<PageId> {
+        let named = self.present_by_use().map(|(_, page)| page);
+        let mut pages: Vec<PageId> = named.chain(self.brought.iter().copied()).collect();
+        pages.sort_unstable();
+        pages.dedup();
+        pages
     }
 
     /// In how many steps of the directory's time the block that the list needs last is reached; `None` if no

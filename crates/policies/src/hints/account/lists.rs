@@ -1,12 +1,13 @@
 //! The open lists of an account, found by number, by tenant, and by the pages that they name.
 
 use std::{
-    collections::{HashMap, hash_map::Entry},
+    collections::{HashMap, VecDeque, hash_map::Entry},
     hash::BuildHasherDefault,
 };
 
 use crate::{
     hints::{
+        HintList,
         list::{Consumed, Passed},
         open_list::OpenList,
         page_map::{PageHasher, PageMap},
@@ -17,20 +18,33 @@ use crate::{
 /// Pages that a reader may have reached before their accesses are told, at most.
 const AWAITED_MAX: usize = 64;
 
+/// Hints of lists that have ended which one call takes out of the index.
+const CLEARED_AT_ONCE: u64 = 64;
+
 /// Serial numbers and tenants are spread as pages are.
 type Map<K, V> = HashMap<K, V, BuildHasherDefault<PageHasher>>;
 
 /// The open lists. Each has a slot, which it keeps until it is closed.
 ///
 /// What is asked about a page costs a step for each list that names it, whatever number of lists is open.
-/// Holds 32 bytes for each page that a list names, besides what the lists hold.
+/// What is asked of all lists costs a step for each open one, whatever number was open before. Holds 32 bytes
+/// for each page that a list names, besides what the lists hold.
+///
+/// A list may end with many hints. What they name is taken out of the index a little at a time, by later
+/// calls; until then the slot is not used again.
 #[derive(Default)]
 pub(super) struct Lists {
     slots: Vec<Option<OpenList>>,
+    /// The slots of lists that are open, in ascending order.
+    open: Vec<u32>,
+    /// Slots that no list has, and that the index does not have.
     vacant: Vec<u32>,
+    /// What is left of lists that have ended, with their slots.
+    ended: VecDeque<(u32, HintList)>,
     by_serial: Map<u64, u32>,
     by_tenant: Map<TenantId, Vec<u32>>,
-    /// The lists that name a page ahead, the one first that has named it for longest.
+    /// The lists that name a page ahead, the one first that has named it for longest; and lists that have
+    /// ended.
     naming: PageIndex,
     /// The lists whose readers have reached a page, and whose accesses to it are told next.
     awaiting: PageIndex,
@@ -60,23 +74,23 @@ impl Brief {
 impl Lists {
     /// How many lists are open.
     pub fn len(&self) -> usize {
-        self.by_serial.len()
+        self.open.len()
     }
 
     /// The list, if it is the only one.
     pub fn only(&self) -> Option<&OpenList> {
-        self.iter().next().filter(|_| self.len() == 1)
+        if let [slot] = self.open[..] { Some(self.at(slot)) } else { None }
     }
 
     /// All, in the order of their slots.
     pub fn iter(&self) -> impl Iterator<Item = &OpenList> {
-        self.slots.iter().flatten()
+        self.open.iter().map(|slot| self.at(*slot))
     }
 
     /// Those that are idle; see [`ask_each`](Self::ask_each).
     pub fn idle(&self) -> impl Iterator<Item = &OpenList> {
-        let lists = self.slots.iter().zip(&self.briefs);
-        lists.filter(|(_, brief)| brief.is_idle).filter_map(|(list, _)| list.as_ref())
+        let idle = self.open.iter().filter(|slot| self.briefs[**slot as usize].is_idle);
+        idle.map(|slot| self.at(*slot))
     }
 
     /// The slot of a list, while it is open.
@@ -100,19 +114,20 @@ impl Lists {
     }
 
     /// The slots of the lists that name a page ahead.
-    pub fn slots_naming(&self, page: PageId) -> &[u32] {
-        self.naming.of(page)
+    pub fn slots_naming(&self, page: PageId) -> impl Iterator<Item = u32> {
+        let is_open = |slot: &u32| self.ended.is_empty() || self.slots[*slot as usize].is_some();
+        self.naming.of(page).iter().copied().filter(is_open)
     }
 
     /// The lists that name a page ahead, each with the position of its next read.
     pub fn naming(&self, page: PageId) -> impl Iterator<Item = (&OpenList, u64)> {
-        let lists = self.naming.of(page).iter().map(|slot| self.at(*slot));
+        let lists = self.slots_naming(page).map(|slot| self.at(slot));
         lists.filter_map(move |list| Some((list, list.list.next_use(page)?)))
     }
 
     /// Whether a list names the page ahead.
     pub fn is_named(&self, page: PageId) -> bool {
-        !self.naming.of(page).is_empty()
+        self.slots_naming(page).next().is_some()
     }
 
     /// The slots of the lists whose readers have reached the page; see [`await_access`](Self::await_access).
@@ -129,9 +144,10 @@ impl Lists {
         };
         let mut found = None;
         let mut greatest = f64::NEG_INFINITY;
-        for (slot, Brief { farthest, .. }) in (0..).zip(&self.briefs) {
-            if *farthest > greatest && is_next(*farthest, slot) {
-                (found, greatest) = (Some((*farthest, slot)), *farthest);
+        for slot in &self.open {
+            let Brief { farthest, .. } = self.briefs[*slot as usize];
+            if farthest > greatest && is_next(farthest, *slot) {
+                (found, greatest) = (Some((farthest, *slot)), farthest);
             }
         }
         found
@@ -142,25 +158,24 @@ impl Lists {
         let slot = self.vacant.pop().unwrap_or_else(|| {
             self.slots.push(None);
             self.briefs.push(Brief::NONE);
+            // Nothing is allocated when the last hint of an ended list is cleared.
+            self.vacant.reserve(self.slots.len());
             self.slots.len() as u32 - 1
         });
+        let at = self.open.partition_point(|other| *other < slot);
+        self.open.insert(at, slot);
         self.by_serial.insert(list.serial, slot);
         self.by_tenant.entry(list.tenant).or_default().push(slot);
         self.briefs[slot as usize] = Brief::of(&list);
         self.slots[slot as usize] = Some(list);
     }
 
-    /// Takes a list out.
+    /// Takes a list out. Costs a step for each open list, whatever number of hints it has left.
     pub fn close(&mut self, serial: u64) -> Option<OpenList> {
         let slot = self.by_serial.remove(&serial)?;
-        let list = self.slots[slot as usize].take()?;
-        self.vacant.push(slot);
+        let mut list = self.slots[slot as usize].take()?;
         self.briefs[slot as usize] = Brief::NONE;
-        if self.len() == 0 {
-            self.naming = PageIndex::default();
-        } else {
-            list.list.pages().for_each(|page| self.naming.remove(page, slot));
-        }
+        self.open.retain(|other| *other != slot);
         list.awaited().into_iter().for_each(|page| self.awaiting.remove(page, slot));
         if let Some(slots) = self.by_tenant.get_mut(&list.tenant) {
             slots.retain(|other| *other != slot);
@@ -168,7 +183,26 @@ impl Lists {
                 self.by_tenant.remove(&list.tenant);
             }
         }
+        self.ended.push_back((slot, std::mem::take(&mut list.list)));
+        if self.len() == 0 {
+            *self = Self::default();
+        }
         Some(list)
+    }
+
+    /// Takes a few hints of lists that have ended out of the index.
+    pub fn clear_some(&mut self) {
+        let Some((slot, list)) = self.ended.front_mut() else { return };
+        let (slot, naming) = (*slot, &mut self.naming);
+        list.pass(CLEARED_AT_ONCE, |hint| {
+            if hint.is_last() {
+                naming.remove(hint.page, slot);
+            }
+        });
+        if list.is_empty() {
+            self.ended.pop_front();
+            self.vacant.push(slot);
+        }
     }
 
     /// Changes a list, but for the hints that it holds and for the pages that its reader has reached.
@@ -177,6 +211,17 @@ impl Lists {
         let result = change(list);
         self.briefs[slot as usize] = Brief::of(list);
         result
+    }
+
+    /// Changes each list that names a page, with the position of the page's next use.
+    pub fn change_naming(&mut self, page: PageId, mut change: impl FnMut(&mut OpenList, u64)) {
+        for slot in self.naming.of(page) {
+            let Some(list) = &mut self.slots[*slot as usize] else { continue };
+            if let Some(position) = list.list.next_use(page) {
+                change(list, position);
+                self.briefs[*slot as usize] = Brief::of(list);
+            }
+        }
     }
 
     /// Asks the lists of a tenant what they want, but for those that are idle. `ask` returns whether a list
@@ -260,8 +305,10 @@ impl Lists {
     pub fn metadata_bytes(&self) -> usize {
         let vacant = self.slots.len() - self.len();
         self.iter().map(OpenList::metadata_bytes).sum::<usize>()
+            + self.ended.iter().map(|(_, list)| list.metadata_bytes()).sum::<usize>()
+            + self.ended.capacity() * size_of::<(u32, HintList)>()
             + vacant * size_of::<Option<OpenList>>()
-            + self.vacant.capacity() * size_of::<u32>()
+            + (self.open.capacity() + self.vacant.capacity()) * size_of::<u32>()
             + self.by_serial.capacity() * size_of::<(u64, u32)>()
             + self.by_tenant.capacity() * size_of::<(TenantId, Vec<u32>)>()
             + self.len() * size_of::<u32>()
@@ -277,6 +324,7 @@ impl Lists {
             let brief = self.briefs[slot as usize];
             let changed = list.as_ref().map_or(Brief::NONE, Brief::of);
             assert_eq!(brief, Brief { is_idle: brief.is_idle, ..changed }, "what slot {slot} is asked");
+            assert_eq!(self.open.binary_search(&slot).is_ok(), list.is_some(), "slot {slot} is open");
             let Some(list) = list else { continue };
             assert_eq!(self.find(list.serial), Some(slot), "list {}", list.serial);
             assert!(self.of_tenant(list.tenant).contains(&slot), "list {} of its tenant", list.serial);
@@ -289,6 +337,14 @@ impl Lists {
                 awaiting += 1;
             }
         }
+        for (slot, list) in &self.ended {
+            assert!(self.slots[*slot as usize].is_none() && !self.vacant.contains(slot), "slot {slot}");
+            for page in list.pages() {
+                assert!(self.naming.of(page).contains(slot), "{page:?} is to be taken out of the index");
+                naming += 1;
+            }
+        }
+        assert_eq!(self.open.len() + self.vacant.len() + self.ended.len(), self.slots.len(), "slots");
         assert_eq!((self.naming.len, self.awaiting.len), (naming, awaiting), "entries of the indexes");
         assert_eq!(self.by_tenant.values().map(Vec::len).sum::<usize>(), self.len(), "lists of tenants");
     }
@@ -353,5 +409,38 @@ impl PageIndex {
     fn metadata_bytes(&self) -> usize {
         let several = self.len - self.by_page.len();
         self.by_page.capacity() * size_of::<(PageId, Slots)>() + several * size_of::<u32>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hints::{Depth, HintPolicy};
+
+    fn open(lists: &mut Lists, serial: u64) -> u32 {
+        lists.open(OpenList::new(serial, TenantId(0), HintPolicy::Auto, Depth::new(8), 1));
+        lists.find(serial).unwrap()
+    }
+
+    #[test]
+    fn what_an_ended_list_named_is_cleared_a_little_at_a_time() {
+        const HINTS: u64 = 10 * CLEARED_AT_ONCE;
+        let mut lists = Lists::default();
+        let (ended, other) = (open(&mut lists, 1), open(&mut lists, 2));
+        (0..HINTS).for_each(|page| _ = lists.push(ended, PageId(page)));
+        lists.push(other, PageId(5));
+        lists.close(1);
+        assert_eq!(lists.naming.len, HINTS as usize + 1, "nothing is cleared yet");
+        assert!(lists.slots_naming(PageId(5)).eq([other]) && !lists.is_named(PageId(6)));
+        assert_ne!(open(&mut lists, 3), ended, "its slot is still in the index");
+        for left in (0..10).rev() {
+            lists.clear_some();
+            lists.check_invariants();
+            assert_eq!(lists.naming.len, (left * CLEARED_AT_ONCE) as usize + 1);
+        }
+        assert_eq!(open(&mut lists, 4), ended);
+        [2, 3, 4].into_iter().for_each(|serial| drop(lists.close(serial)));
+        assert_eq!((lists.slots.len(), lists.naming.len), (0, 0));
+        lists.check_invariants();
     }
 }

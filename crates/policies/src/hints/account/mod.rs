@@ -56,6 +56,7 @@ impl AccountHints {
     /// whether it was not accessed since it came in. Returns the position, `None` if the list is full.
     pub fn push(&mut self, serial: u64, page: PageId, present: Option<(u32, bool)>) -> Option<u64> {
         let slot = self.lists.find(serial)?;
+        self.lists.clear_some();
         let (position, is_new) = self.lists.push(slot, page)?;
         if !is_new {
             return Some(position);
@@ -141,14 +142,17 @@ impl AccountHints {
 
     /// Withdraws what is left of a list. Pages that came in for it go over to another list that names them.
     /// `unread` is told of the frames of the others that nobody has read, in the order of their pages.
-    /// Returns what became of its hints. Costs O(hints that are left + pages that came in for the list).
+    /// Returns what became of its hints. Costs O(open lists + pages that it names and that are there + pages
+    /// that came in for it).
     pub fn close(&mut self, serial: u64, mut unread: impl FnMut(u32)) -> Option<HintCounts> {
+        self.lists.clear_some();
+        let pages = self.lists.get(serial)?.pages_there();
         let list = self.lists.close(serial)?;
         let mut counts = list.counts;
         let mut gone = if self.is_empty() {
             std::mem::take(&mut self.blocks).iter().collect()
         } else {
-            self.take_blocks_of(&list, &mut counts)
+            self.take_blocks_of(serial, pages, &mut counts)
         };
         // A page that came in ahead for another reason, and that the list named, is none of its prefetches.
         let came_for = Some(serial);
@@ -162,18 +166,21 @@ impl AccountHints {
         Some(counts)
     }
 
-    /// Takes out the blocks that were the business of a list alone, which ends. Those that came in for it and
-    /// that another list names go over to that, with what is in `counts` of them.
-    fn take_blocks_of(&mut self, list: &OpenList, counts: &mut HintCounts) -> Vec<(PageId, Block)> {
+    /// Takes out the blocks that were the business of a list alone, which has ended: of its `pages`. Those
+    /// that came in for it and that another list names go over to that, with what is in `counts` of them.
+    fn take_blocks_of(
+        &mut self,
+        serial: u64,
+        pages: Vec<PageId>,
+        counts: &mut HintCounts,
+    ) -> Vec<(PageId, Block)> {
         let mut gone = Vec::new();
-        let mut pages: Vec<PageId> = list.pages().filter(|page| self.blocks.contains(*page)).collect();
-        pages.sort_unstable();
-        pages.dedup();
         for page in pages {
             let Some(block) = self.blocks.get(page) else { continue };
-            let is_its = block.came_for() == Some(list.serial);
-            match self.lists.slots_naming(page).first() {
-                Some(heir) if is_its => self.go_over(page, *heir, counts),
+            let is_its = block.came_for() == Some(serial);
+            let heir = self.lists.slots_naming(page).next();
+            match heir {
+                Some(heir) if is_its => self.go_over(page, heir, counts),
                 None if is_its || block.came_for().is_none() => {
                     self.blocks.forget(page);
                     gone.push((page, block));
@@ -215,8 +222,9 @@ impl AccountHints {
     pub fn accessed(&mut self, tenant: TenantId, page: PageId, now: u64) -> Option<u64> {
         let mut named = None;
         let mut concerned = std::mem::take(&mut self.concerned);
-        let slots = self.lists.slots_awaiting(page).iter().chain(self.lists.slots_naming(page));
-        concerned.extend(slots.filter(|slot| self.lists.at(**slot).tenant == tenant));
+        self.lists.clear_some();
+        let slots = self.lists.slots_awaiting(page).iter().copied().chain(self.lists.slots_naming(page));
+        concerned.extend(slots.filter(|slot| self.lists.at(*slot).tenant == tenant));
         // A list that names a page again which its reader has reached is there twice.
         concerned.sort_unstable();
         concerned.dedup();
@@ -306,7 +314,7 @@ impl AccountHints {
     /// A page of the account comes in, missed by a process or ahead. `named` is the list that the access to
     /// it used, if one did.
     pub fn entering(&mut self, page: PageId, is_ahead: bool, named: Option<u64>) {
-        let by = || self.lists.slots_naming(page).first().map(|slot| self.lists.at(*slot).serial);
+        let by = || self.lists.slots_naming(page).next().map(|slot| self.lists.at(slot).serial);
         let Some(serial) = named.or_else(by) else { return };
         let place = if is_ahead { Place::AheadInFlight } else { Place::InFlight };
         self.blocks.add(page, place, Some(serial));
@@ -340,7 +348,7 @@ impl AccountHints {
                 });
             }
         }
-        self.each_naming(page, |list, position| list.note_present(page, position));
+        self.lists.change_naming(page, |list, position| list.note_present(page, position));
         if !self.is_named(page) {
             match came_for.filter(|serial| self.has(*serial)) {
                 Some(serial) => {
@@ -366,18 +374,6 @@ impl AccountHints {
         }
     }
 
-    /// Changes each list that names the page, with the position of the page's next use.
-    fn each_naming(&mut self, page: PageId, mut change: impl FnMut(&mut OpenList, u64)) {
-        for at in 0..self.lists.slots_naming(page).len() {
-            let slot = self.lists.slots_naming(page)[at];
-            self.lists.change(slot, |list| {
-                if let Some(position) = list.list.next_use(page) {
-                    change(list, position);
-                }
-            });
-        }
-    }
-
     /// A page of the account has left, or did not come in after all.
     pub fn left(&mut self, page: PageId) {
         let Some(block) = self.blocks.get(page) else { return };
@@ -387,7 +383,7 @@ impl AccountHints {
             self.landed(page, block.came_for());
         }
         let did_not_stay = was_in_flight || matches!(block.place, Place::Ahead(_));
-        self.each_naming(page, |list, position| {
+        self.lists.change_naming(page, |list, position| {
             list.note_absent(page, position);
             list.frontier = list.frontier.min(position);
             if did_not_stay {
