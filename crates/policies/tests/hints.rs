@@ -811,6 +811,40 @@ fn batches_are_by_file() {
     driver.directory.check_invariants();
 }
 
+/// Lists that lack frames are not looked at again before they change, or a frame can be had that no list
+/// needs.
+#[test]
+fn lists_that_lack_frames_are_not_asked_again_and_again() {
+    let mut driver = Driver::new(4, true);
+    (0..4).for_each(|page| assert!(driver.access(DEFAULT_TENANT, PageId(page))));
+    let near = driver.directory.open_hints(DEFAULT_TENANT, ALL).unwrap();
+    (0..4).for_each(|page| assert!(driver.disclose(near, PageId(page)).is_some()));
+    let lacking: Vec<HintListId> = (0..5)
+        .map(|at| {
+            let list = driver.directory.open_hints(DEFAULT_TENANT, ALL).unwrap();
+            driver.disclose(list, PageId(100 + 2 * at)).unwrap();
+            list
+        })
+        .collect();
+    let asked = |driver: &mut Driver, wants: &[u64]| {
+        let (mut looked_at, mut found) = (0, Vec::new());
+        let mut passed_over = |_| {
+            looked_at += 1;
+            false
+        };
+        driver.directory.hint_wants(DEFAULT_TENANT, 4, &mut passed_over, &mut found);
+        assert!(found.iter().map(|want| want.page.0).eq(wants.iter().copied()), "{found:?}");
+        driver.directory.check_invariants();
+        looked_at
+    };
+    assert_eq!(asked(&mut driver, &[]), 5);
+    assert_eq!(asked(&mut driver, &[]), 0);
+    driver.disclose(lacking[3], PageId(300)).unwrap();
+    assert_eq!(asked(&mut driver, &[]), 1, "the list that has changed");
+    driver.directory.discard(driver.frames.remove(&PageId(3)).unwrap());
+    assert_eq!(asked(&mut driver, &[100]), 1, "the others lack a frame still");
+}
+
 /// A list belongs to the tenant's own account, and would be lost with it.
 #[test]
 fn a_tenant_with_a_list_does_not_join_the_commons() {

@@ -47,6 +47,28 @@ pub(crate) struct Room {
     pub harmless: u32,
 }
 
+/// What a list would say if it was asked again what it wants.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Rest {
+    /// Nobody knows.
+    None,
+    /// Nothing, before it changes or a frame's use costs nothing.
+    LacksFrames,
+    /// Nothing, before it changes.
+    Idle,
+}
+
+impl Rest {
+    /// Whether the list need not be asked, with so much room.
+    pub fn holds(self, room: Room) -> bool {
+        match self {
+            Self::None => false,
+            Self::LacksFrames => room.harmless == 0,
+            Self::Idle => true,
+        }
+    }
+}
+
 /// The positions from which on nothing comes in.
 struct Reach {
     end: u64,
@@ -344,27 +366,27 @@ impl OpenList {
     /// takes the latter only up to the horizon: a list that goes round would otherwise give up each page for
     /// the next one, and save no read.
     ///
-    /// Returns whether the list is idle: it wants nothing before it changes.
+    /// Returns what is known of the answer to the next call.
     pub fn wants(
         &mut self,
         is_block: impl Fn(PageId) -> bool,
         room: &mut Room,
         passed_over: &mut dyn FnMut(PageId) -> bool,
         out: &mut Vec<Want>,
-    ) -> bool {
+    ) -> Rest {
         let (first, room_in_flight) = (out.len(), self.room_in_flight());
         if !self.policy.prefetches() || self.has_strayed || room_in_flight == 0 {
-            return true;
+            return Rest::Idle;
         }
         self.frontier = self.frontier.max(self.list.position());
         let reach = self.reach();
-        let mut is_idle = true;
+        let mut rest = Rest::Idle;
         let mut batches = self.batches();
         let mut victims = self.present.descending();
         let (mut is_contiguous, mut frontier, mut stop) = (true, self.frontier, None);
         for (scanned, (position, page)) in self.list.from(self.frontier).enumerate() {
             if scanned == WANTS_SCANNED || out.len() - first >= room_in_flight as usize || room.pages == 0 {
-                is_idle = false;
+                rest = Rest::None;
                 break;
             }
             if position >= reach.end {
@@ -381,7 +403,8 @@ impl OpenList {
                 continue;
             }
             // From here on what the list gets depends on others.
-            is_idle = false;
+            let is_first = rest == Rest::Idle;
+            rest = Rest::None;
             if passed_over(page) {
                 continue;
             }
@@ -391,9 +414,12 @@ impl OpenList {
             let want = Want { page, position };
             if room.harmless > 0 {
                 room.harmless -= 1;
-            } else if !reach.exchanges(want, self.list.use_after(position), &out[first..])
-                || victims.next().is_none_or(|next| next <= position)
-            {
+            } else if victims.next().is_none_or(|next| next <= position) {
+                // Nor does any page behind this one get a frame, whatever becomes of this one.
+                rest = if is_first { Rest::LacksFrames } else { Rest::None };
+                stop = Some(position);
+                break;
+            } else if !reach.exchanges(want, self.list.use_after(position), &out[first..]) {
                 stop = Some(position);
                 break;
             }
@@ -404,7 +430,7 @@ impl OpenList {
         if let Some(stop) = stop {
             self.put_off_cut_run(stop, first, out);
         }
-        is_idle
+        rest
     }
 
     /// Up to where pages come in.

@@ -9,7 +9,7 @@ use crate::{
     hints::{
         HintList,
         list::{Consumed, Passed},
-        open_list::OpenList,
+        open_list::{OpenList, Rest, Room},
         page_map::{PageHasher, PageMap},
     },
     ids::{PageId, TenantId},
@@ -57,17 +57,17 @@ pub(super) struct Lists {
 struct Brief {
     /// [`OpenList::farthest`]; less than any distance if there is none.
     farthest: f64,
-    /// The list wants nothing before it changes.
-    is_idle: bool,
+    /// What it would say if it was asked what it wants.
+    rest: Rest,
 }
 
 impl Brief {
     /// Of a slot without a list.
-    const NONE: Self = Self { farthest: f64::NEG_INFINITY, is_idle: true };
+    const NONE: Self = Self { farthest: f64::NEG_INFINITY, rest: Rest::Idle };
 
     /// Of a list that has changed.
     fn of(list: &OpenList) -> Self {
-        Self { farthest: list.farthest().unwrap_or(f64::NEG_INFINITY), is_idle: false }
+        Self { farthest: list.farthest().unwrap_or(f64::NEG_INFINITY), rest: Rest::None }
     }
 }
 
@@ -87,10 +87,10 @@ impl Lists {
         self.open.iter().map(|slot| self.at(*slot))
     }
 
-    /// Those that are idle; see [`ask_each`](Self::ask_each).
-    pub fn idle(&self) -> impl Iterator<Item = &OpenList> {
-        let idle = self.open.iter().filter(|slot| self.briefs[**slot as usize].is_idle);
-        idle.map(|slot| self.at(*slot))
+    /// All that need not be asked what they want with so much room; see [`ask_each`](Self::ask_each).
+    pub fn resting(&self, room: Room) -> impl Iterator<Item = &OpenList> {
+        let resting = self.open.iter().filter(move |slot| self.briefs[**slot as usize].rest.holds(room));
+        resting.map(|slot| self.at(*slot))
     }
 
     /// The slot of a list, while it is open.
@@ -224,13 +224,24 @@ impl Lists {
         }
     }
 
-    /// Asks the lists of a tenant what they want, but for those that are idle. `ask` returns whether a list
-    /// is idle now, and changes nothing that other searches depend on.
-    pub fn ask_each(&mut self, tenant: TenantId, mut ask: impl FnMut(&mut OpenList) -> bool) {
+    /// Asks the lists of a tenant what they want, but for those of which that is known to be nothing. `ask`
+    /// takes from the room, returns what is known of a list's next answer, and changes nothing that other
+    /// searches depend on.
+    pub fn ask_each(
+        &mut self,
+        tenant: TenantId,
+        mut room: Room,
+        mut ask: impl FnMut(&mut OpenList, &mut Room) -> Rest,
+    ) {
         for slot in self.by_tenant.get(&tenant).into_iter().flatten() {
+            if room.pages == 0 {
+                break;
+            }
             let brief = &mut self.briefs[*slot as usize];
-            if let (false, Some(list)) = (brief.is_idle, &mut self.slots[*slot as usize]) {
-                brief.is_idle = ask(list);
+            if !brief.rest.holds(room)
+                && let Some(list) = &mut self.slots[*slot as usize]
+            {
+                brief.rest = ask(list, &mut room);
             }
         }
     }
@@ -323,7 +334,7 @@ impl Lists {
         for (slot, list) in (0..).zip(&self.slots) {
             let brief = self.briefs[slot as usize];
             let changed = list.as_ref().map_or(Brief::NONE, Brief::of);
-            assert_eq!(brief, Brief { is_idle: brief.is_idle, ..changed }, "what slot {slot} is asked");
+            assert_eq!(brief, Brief { rest: brief.rest, ..changed }, "what slot {slot} is asked");
             assert_eq!(self.open.binary_search(&slot).is_ok(), list.is_some(), "slot {slot} is open");
             let Some(list) = list else { continue };
             assert_eq!(self.find(list.serial), Some(slot), "list {}", list.serial);

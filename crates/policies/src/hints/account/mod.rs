@@ -416,16 +416,13 @@ impl AccountHints {
         passed_over: &mut dyn FnMut(PageId) -> bool,
         out: &mut Vec<Want>,
     ) {
-        let mut room = Room { harmless: room.harmless + self.blocks.spent(), ..room };
+        let room = Room { harmless: room.harmless + self.blocks.spent(), ..room };
         let blocks = &self.blocks;
-        self.lists.ask_each(tenant, |list| {
-            if room.pages == 0 {
-                return false;
-            }
+        self.lists.ask_each(tenant, room, |list, room| {
             let first = out.len();
-            let is_idle = list.wants(|page| blocks.contains(page), &mut room, passed_over, out);
+            let rest = list.wants(|page| blocks.contains(page), room, passed_over, out);
             list.note_runs(&out[first..]);
-            is_idle
+            rest
         });
     }
 
@@ -469,7 +466,10 @@ impl AccountHints {
         }
         self.blocks.check_invariants();
         self.lists.check_invariants();
-        self.lists.idle().for_each(|list| self.check_idle(list));
+        for harmless in [0, u32::MAX] {
+            let room = Room { pages: u32::MAX, harmless };
+            self.lists.resting(room).for_each(|list| self.check_resting(list, room));
+        }
         for list in self.lists.iter() {
             list.check_invariants();
             assert_eq!(
@@ -495,11 +495,11 @@ impl AccountHints {
         }
     }
 
-    /// Panics if the list, which is idle, wants a page.
-    fn check_idle(&self, list: &OpenList) {
-        let (mut room, mut wants) = (Room { pages: u32::MAX, harmless: u32::MAX }, Vec::new());
+    /// Panics if the list, of which the opposite is known, wants a page.
+    fn check_resting(&self, list: &OpenList, mut room: Room) {
+        let mut wants = Vec::new();
         let is_block = |page| self.blocks.contains(page);
         list.clone().wants(is_block, &mut room, &mut |_| false, &mut wants);
-        assert_eq!(wants, [], "list {} is idle", list.serial);
+        assert_eq!(wants, [], "list {} rests", list.serial);
     }
 }
