@@ -306,6 +306,8 @@ fn malformed_input_is_an_error_that_names_file_line_and_expectation() {
         let message = failure(&["sim", "--trace", text(&trace), "--policy", "lru-sp", "--frames", "1"]);
         assert!(message.contains(expected), "{name}: {message}");
     }
+    let folder = failure(&["sim", "--trace", "/", "--policy", "lru", "--frames", "1"]);
+    assert!(folder.contains("/: cannot be opened, expected a trace file: is a directory"), "{folder}");
     let message = failure(&["sim", "--trace", "no/such/file.txt", "--policy", "lru", "--frames", "1"]);
     assert!(message.contains("no/such/file.txt: cannot be opened, expected a trace file"), "{message}");
 }
@@ -337,6 +339,77 @@ fn a_pipe_is_read_once_or_refused() {
         assert!(output.status.code() == Some(1) && output.stdout.is_empty(), "{message}");
         assert!(message.contains(expected), "{message}");
     }
+}
+
+/// `timeout` ends what would wait for ever.
+#[test]
+fn a_named_pipe_that_nobody_writes_to_is_said_to_be_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let pipe = |name: &str| {
+        let path = dir.path().join(name);
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        path
+    };
+    let [silent, _beside] = [pipe("silent"), pipe("t.files.tsv")];
+    let trace = write(&dir, "t.txt", "1\n");
+    let baselines = dir.path().join("baselines");
+    fs::create_dir(&baselines).unwrap();
+    pipe("baselines/rows.csv");
+    let [silent, trace, baselines] = [&silent, &trace, &baselines].map(|path| text(path));
+    let folder = text(dir.path());
+    let program = format!("program:{silent}");
+    let sim = |trace, policy| vec!["sim", "--trace", trace, "--frames", "1", "--policy", policy];
+    let commands = [
+        (sim(silent, "lru"), "silent: cannot be opened, expected a trace file"),
+        (sim(trace, "lru"), "t.files.tsv: cannot be opened"),
+        (sim("/dev/null", &program), "silent: cannot be read, expected the text of a program"),
+        (vec!["program", "check", silent], "silent: cannot be read, expected the text of a program"),
+        (vec!["grade", silent, "--traces", folder], "silent: cannot be read, expected a list of traces"),
+        (
+            vec!["check-baselines", baselines, "--traces", folder],
+            "rows.csv: cannot be read, expected a CSV file",
+        ),
+    ];
+    let runs = commands.map(|(arguments, expected)| {
+        let mut command = Command::new("timeout");
+        command.args(["60", env!("CARGO_BIN_EXE_bufbench")]).args(&arguments);
+        (command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap(), expected)
+    });
+    for (run, expected) in runs {
+        let output = run.wait_with_output().unwrap();
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{expected}: {message}");
+        assert!(message.contains(expected), "{expected:?} is missing in: {message}");
+        assert!(
+            message.contains("it is a FIFO (named pipe), expected a program that has it open for writing"),
+            "{message}"
+        );
+    }
+}
+
+/// A writer may come after the reader, and may rest between two lines. A pipe of a shell has no name, and may
+/// have lost its writer when it is opened.
+#[test]
+fn pipes_with_writers_are_read_to_their_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = r#"
+        mkfifo pipe.txt
+        (sleep 0.2; echo 1; sleep 0.2; echo 2; echo 1) > pipe.txt &
+        "$BUFBENCH" sim --trace pipe.txt --policy lru --frames 2 --format csv
+        "$BUFBENCH" sim --trace <(echo 1; sleep 0.2; echo 1) --policy program:<(cat policy) --frames 2 --format csv
+        "$BUFBENCH" sim --trace <(true) --policy lru --frames 2 --format csv
+        echo 7 | "$BUFBENCH" sim --trace /dev/stdin --policy lru --frames 2 --format csv"#;
+    write(&dir, "policy", include_str!("../../../examples/programs/mru.policy"));
+    let mut command = Command::new("timeout");
+    command.args(["60", "bash", "-e", "-c", script]).current_dir(dir.path());
+    let output = command.env("BUFBENCH", env!("CARGO_BIN_EXE_bufbench")).output().unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
+    let counts = printed.lines().filter(|line| *line != HEADER);
+    let counts: Vec<_> =
+        counts.map(|row| row.split(',').skip(3).take(4).collect::<Vec<_>>().join(",")).collect();
+    let problems = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(counts, ["3,2,1,2", "2,1,1,1", "0,0,0,0", "1,1,0,1"], "{printed}{problems}");
+    assert!(output.status.success(), "{problems}");
 }
 
 #[test]

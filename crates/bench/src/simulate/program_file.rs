@@ -1,10 +1,11 @@
 //! Policy programs in files.
 
-use std::fs;
 use std::io::Read;
 use std::path::Path;
 
 use bufpool_policies::program::Program;
+
+use crate::trace::open_input;
 
 /// Most bytes of a program's text; a longer file is refused.
 const BYTES_MAX: u64 = 1 << 20;
@@ -18,7 +19,7 @@ pub fn read_program(path: &Path) -> Result<Program, String> {
     let shown = path.display();
     let mut bytes = Vec::new();
     // The length is not asked for, because a device such as /dev/zero has none, and no end.
-    fs::File::open(path)
+    open_input(path)
         .and_then(|file| file.take(BYTES_MAX + 1).read_to_end(&mut bytes))
         .map_err(|error| format!("{shown}: cannot be read, expected the text of a program: {error}"))?;
     if bytes.len() as u64 > BYTES_MAX {

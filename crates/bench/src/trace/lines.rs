@@ -1,10 +1,11 @@
 //! Lines of an input as byte slices. No line is copied or allocated by itself.
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
 use anyhow::{Context, anyhow, ensure};
+
+use super::input_file::open_input;
 
 /// Bytes of a line that is always accepted. A longer line may be refused, and one of twice as many bytes is
 /// refused, since the input is then no text.
@@ -114,7 +115,7 @@ pub fn read_text(path: &Path, expected: &str) -> anyhow::Result<String> {
     let shown = path.display();
     let mut bytes = Vec::new();
     // The length is not asked for, because a device such as /dev/zero has none, and no end.
-    File::open(path)
+    open_input(path)
         .and_then(|file| file.take(TEXT_BYTES_MAX + 1).read_to_end(&mut bytes))
         .with_context(|| format!("{shown}: cannot be read, expected {expected}"))?;
     let is_short = bytes.len() as u64 <= TEXT_BYTES_MAX;

@@ -17,6 +17,7 @@
 mod error;
 mod file_ranges;
 mod foreign;
+mod input_file;
 mod lines;
 mod loaded;
 mod numbering;
@@ -33,6 +34,7 @@ use bufpool_policies::classic::PolicyKind;
 
 pub use error::{Place, TraceError};
 pub use file_ranges::FileRanges;
+pub use input_file::open_input;
 pub use lines::read_text;
 pub use loaded::{LoadOptions, Trace};
 pub use numbering::Numbering;

@@ -1,7 +1,6 @@
 //! Streaming a trace from a file.
 
 use std::ffi::OsStr;
-use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
@@ -10,7 +9,7 @@ use indicatif::ProgressBar;
 
 use super::foreign::{self, ORACLE_RECORD_BYTES};
 use super::lines::{LINE_BYTES_MAX, LineError, Lines};
-use super::{Directive, FileRanges, Item, Place, Reference, TraceError, text};
+use super::{Directive, FileRanges, Item, Place, Reference, TraceError, open_input, text};
 
 /// The format of a trace file, before compression.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -85,7 +84,7 @@ impl Reader {
     /// If the file, or a file `NAME.files.tsv` beside it, cannot be opened or the latter is malformed.
     pub fn open(path: &Path, input: Option<Input>, progress: &ProgressBar) -> Result<Self, TraceError> {
         let input = input.unwrap_or_else(|| Input::of(path));
-        let file = File::open(path).map_err(|error| {
+        let file = open_input(path).map_err(|error| {
             TraceError::io(path, Place::File, "cannot be opened, expected a trace file", error)
         })?;
         let mut reader = Self::from_source(path, input, progress.wrap_read(file))?;
@@ -260,7 +259,7 @@ fn decoder(path: &Path, file: impl Read + Send + 'static) -> io::Result<Decoder>
 /// The steps from `NAME.files.tsv` beside the trace, in reverse order. Empty if there is no such file.
 fn files_beside(path: &Path) -> Result<Vec<Directive>, TraceError> {
     let beside = stem(path).with_extension("files.tsv");
-    let file = match File::open(&beside) {
+    let file = match open_input(&beside) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(TraceError::io(&beside, Place::File, "cannot be opened", error)),
