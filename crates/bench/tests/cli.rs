@@ -499,8 +499,19 @@ fn wrong_numbers_name_their_flag_and_what_was_expected() {
             assert!(message.contains(range), "{flag} {number:?}: {message}");
         }
     }
-    let frames = failure(&["sim", "--trace", "t.txt", "--policy", "lru", "--frames", "-1"]);
-    assert!(frames.contains("'-1' for '--frames <SIZE>': expected a number of frames"), "{frames}");
+    for (arguments, flag, value, expected) in [
+        (&sim[..5], "--frames", "-1", "'--frames <SIZE>': expected a number of frames"),
+        (&sim[..5], "--frames", "-5%", "'--frames <SIZE>': expected a number of frames"),
+        (&sim, "--floor", "-1=2", "'--floor <TENANT=FRAMES>': expected TENANT=FRAMES"),
+        (&["phases"], "--seeds", "-1..2", "expected a seed, or FIRST..LAST"),
+        (&["phases"], "--frames", "-.5%", "expected a number of frames"),
+    ] {
+        let message = failure(&[arguments, &[flag, value]].concat());
+        assert!(message.contains(&format!("'{value}' for '{flag} <")), "{message}");
+        assert!(message.contains(expected), "{message}");
+    }
+    let too_many = failure(&["--keep", "-5%"]);
+    assert!(too_many.contains("unexpected value '-5%' for '--keep'"), "{too_many}");
 }
 
 #[test]

@@ -25,8 +25,11 @@ pub mod tiers;
 pub mod tune;
 pub mod write_back;
 
+use std::env;
+use std::ffi::OsString;
+
 use anyhow::{Result, bail};
-use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
 use self::check_baselines::CheckBaselinesArgs;
 use self::r#gen::GenArgs;
@@ -72,19 +75,29 @@ impl Cli {
     ///
     /// If it is wrong, or asks for help.
     pub fn read() -> Result<Self, clap::Error> {
-        let command = with_negative_numbers(<Self as CommandFactory>::command());
-        Self::from_arg_matches(&command.try_get_matches()?)
+        Self::try_parse_from(with_values_below_zero(env::args_os()))
     }
 }
 
-/// Makes a number below zero the value of the flag before it, so that this flag refuses it and says what it
-/// expects. Otherwise it would be an unknown flag.
-fn with_negative_numbers(command: clap::Command) -> clap::Command {
-    let allow = |arg: Arg| {
-        let takes_values = arg.get_action().takes_values();
-        arg.allow_negative_numbers(takes_values)
-    };
-    command.mut_args(allow).mut_subcommands(with_negative_numbers)
+/// Makes an argument such as `-1`, `-5%` or `-1..3` the value of the flag before it, so that this flag
+/// refuses it and says what it expects. Otherwise it would be an unknown flag.
+fn with_values_below_zero(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut joined: Vec<OsString> = Vec::new();
+    for argument in arguments {
+        let is_below_zero = matches!(argument.as_encoded_bytes(), [b'-', b'.' | b'0'..=b'9', ..]);
+        let flag = joined.last_mut().filter(|before| {
+            let before = before.as_encoded_bytes();
+            is_below_zero && before.len() > 2 && before.starts_with(b"--") && !before.contains(&b'=')
+        });
+        match flag {
+            Some(flag) => {
+                flag.push("=");
+                flag.push(argument);
+            }
+            None => joined.push(argument),
+        }
+    }
+    joined
 }
 
 /// The sub-commands.
