@@ -171,6 +171,17 @@ fn a_report_says_whose_it_is() {
     }
 }
 
+/// One thread does the work of both in turns.
+#[test]
+fn neighbours_are_compared_with_the_threads_that_were_asked_for() {
+    let folder = folder();
+    let flags = ["live", "--workload", "neighbours", "--tuples", "1000", "--scheme", "lru", "--threads", "1"];
+    let output = bufbench(folder.path(), &flags);
+    assert_eq!(rows(&output)[1][3], "1");
+    let messages = String::from_utf8_lossy(&output.stderr);
+    assert!(messages.contains("the same one oblivious (--threads 1, 7 rounds)"), "{messages}");
+}
+
 /// Tests that a script runs in the background may be started to ignore signals. `env` restores the default.
 #[test]
 fn a_signal_leaves_nothing_behind_and_is_seen_in_the_status() {

@@ -24,8 +24,6 @@ use crate::rounds::{ROUNDS, Spread};
 const NEIGHBOUR_ACCESSES: u64 = 200;
 /// Pages that the neighbour reads in one call, if it has a thread of its own.
 const NEIGHBOUR_LIST: u64 = 64;
-/// Threads of the findings, unless more are asked for. They keep a device saturated.
-const THREADS_MIN: u32 = 9;
 const MIXES: u64 = 1_000;
 const OTHERS: &str = "lookups";
 
@@ -93,13 +91,11 @@ impl Workload for Neighbours {
     /// neighbour without its directive, in alternating rounds; and simulated misses of managed tenants over
     /// random mixes.
     fn findings(&self, database: &Database, options: &RunOptions) -> Result<Option<String>> {
-        let (rounds, threads) =
-            if options.deterministic { (1, 1) } else { (ROUNDS, options.threads.max(THREADS_MIN)) };
-        let options = RunOptions { threads, ..*options };
+        let rounds = if options.deterministic { 1 } else { ROUNDS };
         let (oblivious, foolish) = (Scheme::find("lru")?, Scheme::find("lru-sp")?);
         let (mut misses, mut elapsed, mut reads) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..rounds {
-            let beside = |scheme| run(self, scheme, database, &options, None);
+            let beside = |scheme| run(self, scheme, database, options, None);
             let (foolish, oblivious) = (beside(foolish)?, beside(oblivious)?);
             let misses_of = |run: &Measurement, who: &str| run.tenant_misses[who] as f64;
             misses.push(misses_of(&foolish, OTHERS) / misses_of(&oblivious, OTHERS));
@@ -107,7 +103,8 @@ impl Workload for Neighbours {
             reads.push(foolish.reads as f64 / foolish.elapsed.as_secs_f64());
         }
         let mut text = format!(
-            "others beside a foolish neighbour, against beside the same one oblivious ({threads} threads, {rounds} rounds)"
+            "others beside a foolish neighbour, against beside the same one oblivious (--threads {}, {rounds} rounds)",
+            options.threads
         );
         write!(text, "\n  misses   {}", shown(misses))?;
         if !options.deterministic {
