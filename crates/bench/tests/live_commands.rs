@@ -171,6 +171,16 @@ fn a_report_says_whose_it_is() {
     }
 }
 
+#[test]
+fn lookups_without_a_miss_have_no_bound_by_the_device() {
+    let folder = folder();
+    let flags = ["live", "--workload", "btree", "--tuples", "1000", "--batch", "8"];
+    let output = bufbench(folder.path(), &flags);
+    assert_eq!(rows(&output)[1][7], "0");
+    let messages = String::from_utf8_lossy(&output.stderr);
+    assert!(messages.contains("lookups/s without a miss") && !messages.contains("inf"), "{messages}");
+}
+
 /// One thread does the work of both in turns.
 #[test]
 fn neighbours_are_compared_with_the_threads_that_were_asked_for() {

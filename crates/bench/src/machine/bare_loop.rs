@@ -76,7 +76,7 @@ impl BareLoop {
             "blocks of {block_bytes} bytes: expected a multiple of 4096"
         );
         let memory = Blocks::new(block_bytes, depth as usize)?;
-        let ring = ring(depth).context("a ring for the bare loop")?;
+        let ring = ring(depth).context("a ring for the bare loop: expected a system that allows io_uring")?;
         ring.submitter().register_files(&[file.as_raw_fd()]).context("registering the file")?;
         // SAFETY: the memory is mapped as long as the ring, which is dropped first, and used by its
         // operations only.
