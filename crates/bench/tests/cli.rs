@@ -241,7 +241,7 @@ fn wrong_lower_caches_are_refused() {
     };
     for (policy, extra, expected) in [
         ("lru", &["--tier", "demote"][..], "expected KIND:FRAMES with one of the kinds none-lru"),
-        ("lru", &["--tier", "slru/101:5"], "known are none-lru"),
+        ("lru", &["--tier", "slru/101:5"], "expected one of the kinds none-lru"),
         ("lru", &["--tier", "demote:0"], "expected a number of frames"),
         ("lru", &["--tier", "demote:4294967295"], "expected at most 2147483646 frames"),
         ("lru", &["--tier", "demote:5", "--latency", "t_x=1"], "expected one of the keys t_a, t_d, t_abort"),
@@ -450,7 +450,15 @@ fn wrong_arguments_end_with_status_one_and_say_what_was_expected() {
         (sim("lruu", "1", &[]), "expected one of the policies lru"),
         (sim("lru", "0", &[]), "expected a number of frames"),
         (sim("lru", "5x", &[]), "expected a number of frames"),
+        (sim("program:", "1", &[]), "expected program:FILE with the path of a program, found no path"),
+        (sim("lru,fifo2-sp+program:", "1", &[]), "expected fifo2-sp+program:FILE with the path of a program"),
         (sim("lru-sp", "5", &["--floor", "1"]), "expected TENANT=FRAMES"),
+        (
+            sim("lru-sp", "5", &["--floor", "0=3", "--cap", "0=2"]),
+            "--floor, --cap: tenant 0: a cap of 2 frames, expected at least 1 and at least the floor of 3",
+        ),
+        (sim("lru-sp", "5", &["--floor", "0=6"]), "tenant 0: floors of 6 frames in all, expected at most 5"),
+        (sim("lru-sp", "5", &["--cap", "0=0"]), "--floor, --cap: tenant 0: a cap of 0 frames"),
         (sim("lru-sp", "5", &["--floor", "3=1"]), "expected a tenant of trace t, found 3"),
         (sim("lru-sp", "5", &["--floor", "0=1", "--floor", "0=2"]), "expected one --floor a tenant"),
         (sim("opt", "5", &["--trace-memory", "0"]), "expected --scratch DIR"),
@@ -539,7 +547,10 @@ fn lists_baselines_and_programs_name_the_line_that_is_wrong() {
         assert!(message.contains(expected) && message.contains(folder), "{message}");
     }
     for (names, expected) in [
-        (&b"# which\nnosuch.txt\n"[..], "some.list: line 2: expected a trace nosuch.txt in "),
+        (
+            &b"# which\nnosuch.txt\n"[..],
+            "some.list: line 2: expected a trace nosuch.txt beside the list or in ",
+        ),
         (b"t.txt\n\n\xff\n", "some.list: line 3: expected UTF-8 text"),
     ] {
         let list = raw("some.list", names);
@@ -837,7 +848,8 @@ fn check_baselines_fails_when_an_exact_policy_differs_and_only_then() {
         csv(&format!("t,2,LRU,0.5\nt,3,LRU,{ratio}\n"));
         let refused = failure(&["check-baselines", text(dir.path()), "--traces", text(dir.path())]);
         assert!(
-            refused.contains("peers.csv: line 3: expected") && refused.contains("from 0 to 1"),
+            refused.contains("peers.csv: line 3: expected")
+                && refused.contains(&format!("from 0 to 1, found `t,3,LRU,{ratio}`")),
             "{refused}"
         );
     }
@@ -954,6 +966,8 @@ fn constants_are_scaled_one_by_one() {
     assert!(all.lines().skip(1).all(|row| row.split(',').nth(2) == Some("2")), "{all}");
     let unknown = failure(&["tune", text(&lists[0]), "--constants", "nothing"]);
     assert!(unknown.contains("expected one of the constants time_per_miss reach"), "{unknown}");
+    let nowhere = failure(&["tune", "--traces", "no/such"]);
+    assert!(nowhere.contains("--traces no/such: cannot be read, expected a folder with traces"), "{nowhere}");
 }
 
 #[test]

@@ -254,7 +254,14 @@ fn mistakes_are_refused_with_what_was_expected() {
         refused(&["live", "--workload", "readn", "--scheme", "best"])
             .contains("expected one of lru, lru-sp, auto")
     );
-    assert!(refused(&["live", "--workload", "readn", "--frames", "3"]).contains("expected from"));
+    assert!(
+        refused(&["live", "--workload", "readn", "--frames", "3"])
+            .contains("--frames 3: open pool: 3 frames")
+    );
+    assert!(
+        refused(&["live", "--workload", "readn", "--memory", "0"])
+            .contains("--memory 0: open pool: 0 frames")
+    );
     // The folder for data files is made, but not below a file that is no folder.
     assert!(refused(&["--dir", "/dev/null/missing", "live", "--workload", "readn"]).contains("missing"));
     assert!(
@@ -339,7 +346,10 @@ fn io_compares_the_pool_with_a_bare_loop_at_each_depth() {
     assert!(names_in(folder.path()).is_empty());
     let small =
         refusal(&bufbench(folder.path(), &["io", "--depth", "1", "--pages", "1024", "--list", "256"]));
-    assert!(small.contains("1024 pages: expected at least 4096"), "{small}");
+    assert!(small.contains("--pages 1024: expected at least 4096 at --depth 1 with --list 256"), "{small}");
+    let futures =
+        refusal(&bufbench(folder.path(), &["io", "--depth", "1,1024", "--pages", "8000", "--futures"]));
+    assert!(futures.contains("--pages 8000: expected at least 8192 at --depth 1024: "), "{futures}");
 }
 
 /// Visits to hot pages are hits under each scheme, and the others are misses.

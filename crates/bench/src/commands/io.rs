@@ -9,7 +9,7 @@ use super::data_folder::DataFolder;
 use crate::cli::{Backend, Common, whole};
 use crate::machine::bare_loop::LoopTime;
 use crate::machine::data_file;
-use crate::measure::io::{Asking, RandomReads};
+use crate::measure::io::{Asking, RandomReads, pages_min};
 use crate::output::{Cell, Table, note};
 use crate::rounds::{Spread, alternate};
 
@@ -51,14 +51,23 @@ pub struct IoArgs {
 /// Measures and prints the table.
 ///
 /// # Errors
-/// If the data file cannot be made, the kernel makes no ring for the bare loop, or the pool fails.
+/// If the data file would be too small or cannot be made, the kernel makes no ring for the bare loop, or the
+/// pool fails.
 pub fn run(args: &IoArgs, common: &Common) -> Result<()> {
     ensure!(!args.depths.is_empty(), "--depth: expected at least one number");
+    let asking = if args.futures { Asking::Futures } else { Asking::Lists(args.list) };
+    for &depth in &args.depths {
+        let (pages, least) = (args.pages, pages_min(asking, depth));
+        let list = if args.futures { String::new() } else { format!(" with --list {}", args.list) };
+        ensure!(
+            pages >= least,
+            "--pages {pages}: expected at least {least} at --depth {depth}{list}: four times the pool's frames"
+        );
+    }
     let folder = DataFolder::new(common)?;
     let path = folder.path().join("random-reads.pages");
     data_file::build(&path, args.pages, folder.direct())?;
     let mut table = Table::new(COLUMNS);
-    let asking = if args.futures { Asking::Futures } else { Asking::Lists(args.list) };
     for &depth in &args.depths {
         let count = args.reads.unwrap_or(4_000 * u64::from(depth.min(8)));
         let manager = args.managed.then_some(ManagerKind::Auto);

@@ -42,7 +42,7 @@ const KEY_ENDS: [&str; 2] = [".contexts.tsv", ".files.tsv"];
 pub fn read_folder(traces: &Path) -> Result<TraceList> {
     let shown = traces.display();
     let entries = fs::read_dir(traces)
-        .with_context(|| format!("{shown}: cannot be read, expected a folder with traces"))?;
+        .with_context(|| format!("--traces {shown}: cannot be read, expected a folder with traces"))?;
     let ends = |path: &Path, ends: &[&str]| {
         let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         ends.iter().any(|end| name.ends_with(end))
@@ -51,7 +51,7 @@ pub fn read_folder(traces: &Path) -> Result<TraceList> {
     paths.retain(|path| path.is_file() && ends(path, &TRACE_ENDS) && !ends(path, &KEY_ENDS));
     paths.sort();
     if paths.is_empty() {
-        bail!("{shown}: expected traces, files whose names end with {}", TRACE_ENDS.join(" "));
+        bail!("--traces {shown}: expected traces, files whose names end with {}", TRACE_ENDS.join(" "));
     }
     let name = traces.file_name().map_or_else(|| ".".into(), |name| name.to_string_lossy().into_owned());
     Ok((name, paths))
@@ -74,7 +74,9 @@ fn read_list(list: &Path, traces: &Path) -> Result<Vec<PathBuf>> {
         }
         let found = [beside, traces].map(|folder| folder.join(name)).into_iter().find(|path| path.is_file());
         paths.push(found.with_context(|| {
-            format!("{shown}: line {number}: expected a trace {name} in {folder} or beside the list")
+            format!(
+                "{shown}: line {number}: expected a trace {name} beside the list or in {folder} (--traces)"
+            )
         })?);
     }
     if paths.is_empty() {

@@ -12,8 +12,15 @@ use crate::trace::{Place, Trace, TraceError};
 pub enum SimError {
     /// The trace is malformed, cannot be read, or asks for something that is refused.
     Trace(TraceError),
-    /// Frames, floors and caps do not fit together.
+    /// The directory refused a number of frames, or another request.
     Directory(DirectoryError),
+    /// The floor or cap of a tenant contradicts the other, or the floors of the tenants before it.
+    Limits {
+        /// The tenant, by its name in the trace.
+        tenant: u64,
+        /// What does not fit.
+        why: DirectoryError,
+    },
     /// A floor or cap of a tenant that the trace does not have.
     UnknownTenant {
         /// The trace's name.
@@ -65,6 +72,7 @@ impl fmt::Display for SimError {
             Self::Directory(error) => error.fmt(f),
             Self::Privileged(error) => error.fmt(f),
             Self::NotSent { slot, why } => write!(f, "{why}, found `{slot}`"),
+            Self::Limits { tenant, why } => write!(f, "--floor, --cap: tenant {tenant}: {why}"),
             Self::UnknownTenant { trace, tenant } => {
                 write!(f, "--floor, --cap: expected a tenant of trace {trace}, found {tenant}")
             }
@@ -90,6 +98,7 @@ impl error::Error for SimError {
             Self::Trace(error) => error.source(),
             Self::Scratch(error) => Some(error),
             Self::Directory(_)
+            | Self::Limits { .. }
             | Self::Privileged(_)
             | Self::NotSent { .. }
             | Self::UnknownTenant { .. }

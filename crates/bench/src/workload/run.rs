@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::{Context, Result, ensure};
 use bufpool::engine::Recorder;
 use bufpool::tier::{CompressedTier, TierAdmit, TierPolicy};
-use bufpool::{HintPolicy, Pool, PoolOptions};
+use bufpool::{ErrorKind, HintPolicy, Pool, PoolOptions};
 
 use super::contract::Workload;
 use super::database::{Database, PAGE_BYTES};
@@ -109,5 +109,14 @@ fn open_pool(
     if let Some(recorder) = recorder {
         pool = pool.recorder(recorder);
     }
-    Ok(pool.open()?)
+    pool.open().map_err(|error| {
+        let flag = match options.memory {
+            Memory::Frames(frames) => format!("--frames {frames}"),
+            Memory::Bytes(bytes) => format!("--memory {bytes}"),
+            Memory::Default => return error.into(),
+        };
+        let is_of_memory = error.kind() == ErrorKind::Memory;
+        let error = anyhow::Error::from(error);
+        if is_of_memory { error.context(flag) } else { error }
+    })
 }

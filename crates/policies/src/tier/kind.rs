@@ -133,8 +133,8 @@ pub struct UnknownTier {
 
 impl fmt::Display for UnknownTier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let known = TierKind::NAMES.join(", ");
-        write!(f, "unknown tier {:?}; known are {known}, with PERCENT from 0 to 100", self.name)
+        let known = TierKind::NAMES.join(" ");
+        write!(f, "expected one of the kinds {known} with PERCENT from 0 to 100, found `{}`", self.name)
     }
 }
 

@@ -148,7 +148,11 @@ impl FromStr for Named {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        let is_known = program_file(name).is_some() || name.parse::<MachinePolicy>().is_ok();
+        let program = program_file(name);
+        if program.is_some_and(|(file, _)| file.as_os_str().is_empty()) {
+            return Err(format!("expected {name}FILE with the path of a program, found no path"));
+        }
+        let is_known = program.is_some() || name.parse::<MachinePolicy>().is_ok();
         if is_known {
             Ok(Self(name.to_owned()))
         } else {

@@ -44,12 +44,25 @@ pub struct RandomReads {
     next: u64,
 }
 
+/// The frames of the pool.
+fn frames(asking: Asking, depth: u32) -> u32 {
+    match asking {
+        Asking::Lists(pages) => FRAMES_MIN.max(2 * pages),
+        Asking::Futures => FRAMES_MIN.max(2 * depth),
+    }
+}
+
+/// The fewest pages of a file, four times as many as the pool has frames.
+pub fn pages_min(asking: Asking, depth: u32) -> u64 {
+    4 * u64::from(frames(asking, depth))
+}
+
 impl RandomReads {
     /// A pool on `io` and a bare loop over the file that [`data_file::build`] made at `path`, with `depth`
     /// operations in flight. The reading tenant has `manager`, or none.
     ///
     /// # Errors
-    /// As the pool's; if the file has less than four times as many pages as the pool has frames.
+    /// As the pool's; if the file has less than [`pages_min`] pages.
     pub fn new(
         path: &Path,
         depth: u32,
@@ -59,17 +72,14 @@ impl RandomReads {
         asking: Asking,
         seed: u64,
     ) -> Result<Self> {
-        let frames = match asking {
-            Asking::Lists(pages) => FRAMES_MIN.max(2 * pages),
-            Asking::Futures => FRAMES_MIN.max(2 * depth),
-        };
+        let frames = frames(asking, depth);
         let pool = PoolOptions::new().frames(frames).page_bytes(PAGE_BYTES).io(io).io_depth(depth).open()?;
         let file = pool.open_file(path, FileOptions::new().direct(direct))?;
         let pages = file.pages();
+        let least = pages_min(asking, depth);
         ensure!(
-            pages >= 4 * u64::from(frames),
-            "{pages} pages: expected at least {}, four times the pool's frames",
-            4 * u64::from(frames)
+            pages >= least,
+            "{pages} pages: expected at least {least}, four times the pool's {frames} frames"
         );
         let tenant = pool.tenant("reader").manager(manager).open()?;
         let bare = BareLoop::new(data_file::open(path, direct)?, PAGE_BYTES, depth)?;

@@ -361,13 +361,13 @@ pub fn open_tenants(
     for &named in trace.tenants() {
         let floor = setup.floors.get(&(named as u32)).copied().unwrap_or(0);
         let cap = setup.caps.get(&(named as u32)).copied().unwrap_or(setup.frames);
-        tenants.push(if named == u64::from(DEFAULT_TENANT.0) {
-            directory.set_cap(DEFAULT_TENANT, cap)?;
-            directory.set_floor(DEFAULT_TENANT, floor)?;
-            DEFAULT_TENANT
+        let opened = if named == u64::from(DEFAULT_TENANT.0) {
+            let limited = directory.set_cap(DEFAULT_TENANT, cap);
+            limited.and_then(|()| directory.set_floor(DEFAULT_TENANT, floor)).map(|()| DEFAULT_TENANT)
         } else {
-            directory.open_tenant(floor, cap)?
-        });
+            directory.open_tenant(floor, cap)
+        };
+        tenants.push(opened.map_err(|why| SimError::Limits { tenant: named, why })?);
     }
     Ok(tenants)
 }
