@@ -234,8 +234,15 @@ fn a_file_of_pages_has_bytes_within_them() {
     assert_eq!(kind(file.set_byte_len(5)), ErrorKind::Unsupported);
     let bytes = pool.open_file(folder.path().join("other"), of_bytes()).unwrap();
     assert_eq!(kind(bytes.set_byte_len(u64::MAX)), ErrorKind::FileLength);
-    assert_eq!(kind(tenant.write_at(&bytes, 1 << 62, b"ab")), ErrorKind::FileLength);
-    assert_eq!(bytes.byte_len(), 0);
+    tenant.write_at(&bytes, 0, b"x").unwrap();
+    for offset in [1 << 62, u64::MAX - 1, u64::MAX] {
+        let refused = tenant.write_at(&bytes, offset, b"ab").unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::FileLength, "{refused}");
+        let expected =
+            format!("2 bytes at byte {offset}, expected an end within 2^40 pages of {PAGE_BYTES} bytes");
+        assert!(refused.to_string().ends_with(&expected), "{refused}");
+    }
+    assert_eq!(bytes.byte_len(), 1);
 }
 
 /// An optimistic file takes no writes of bytes, and its length cannot be set in bytes.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use bufpool_policies::DEFAULT_TENANT;
+use bufpool_policies::{DEFAULT_TENANT, PageId};
 use parking_lot::MutexGuard;
 
 use crate::access::guard::ReadGuard;
@@ -265,11 +265,15 @@ pub(super) fn write_at<'f>(
     mut write: impl FnMut(Page<'f>, Range<usize>, &[u8]) -> Result<()>,
 ) -> Result<()> {
     const OPERATION: &str = "write bytes";
+    let (bits, page_bytes, grows) =
+        (PageId::NUMBER_BITS, file.page_bytes(), file.shared.byte_length.is_some());
     let too_long = || {
-        let (pages, many) = (file.pages(), bytes.len());
-        let message =
-            format!("{many} bytes at byte {offset}, expected an end within the file's {pages} pages");
-        file.shared.error(ErrorKind::Range, OPERATION, message)
+        let (kind, within) = match grows {
+            true => (ErrorKind::FileLength, format!("2^{bits} pages of {page_bytes} bytes")),
+            false => (ErrorKind::Range, format!("the file's {} pages", file.pages())),
+        };
+        let message = format!("{} bytes at byte {offset}, expected an end within {within}", bytes.len());
+        file.shared.error(kind, OPERATION, message)
     };
     // Before the file becomes longer.
     check(tenant, file, OPERATION)?;
@@ -277,7 +281,8 @@ pub(super) fn write_at<'f>(
     file.shared.check_optimistic(false, OPERATION)?;
     let end = offset.checked_add(bytes.len() as u64).ok_or_else(too_long)?;
     if end > file.byte_len() && !bytes.is_empty() {
-        file.shared.byte_length.as_ref().ok_or_else(too_long)?;
+        let is_possible = grows && end.div_ceil(page_bytes as u64) <= 1 << bits;
+        is_possible.then_some(()).ok_or_else(too_long)?;
         file.reach(tenant, origin, end, OPERATION)?;
     }
     let mut parts = file.parts(offset, bytes.len());
