@@ -77,7 +77,8 @@
 //!
 //! A miss holds the policy lock once, and does the rest without it: it empties the frame, reads, publishes.
 //! `bufbench misses --threads 1 --hits 0 --scheme lru-sp,auto` measures both parts on a source in memory. By
-//! one thread of a virtual AMD EPYC with 2 processors, nanoseconds, the run in the middle of three:
+//! one thread of a virtual AMD EPYC with 2 processors, nanoseconds, the run in the middle of three, of an
+//! earlier build, which did not yet bring what it knows of likely victims into the processor's caches:
 //!
 //! | | processor time of a miss | of that, under the lock |
 //! | --- | ---: | ---: |
@@ -91,14 +92,14 @@
 //! Mean value analysis (Reiser and Lavenberg) says how near that is: a thread that comes to a station finds
 //! there what is there on average with one thread less. It takes service times to be exponential, which
 //! overstates queues, and knows nothing of cache lines that processors take from each other, which overstates
-//! the rate. The command prints it beside what is measured, with the error. In three runs it said 5 to 14 %
-//! more than two threads made under `lru-sp`, and 3 % less to 5 % more under `auto`; 6 to 15 % and 0 to 6 %
-//! more than four threads made on the two processors. On two processors between which a cache line takes 100
-//! ns one way, it said 29 to 34 % and 33 to 45 % more than two threads made: such lines are what it leaves
-//! out.
+//! the rate. The command prints it beside what is measured, with the error. In three runs of the same build
+//! (with `--threads 1,2,4`) it said 5 to 14 % more than two threads made under `lru-sp`, and 3 % less to 5 %
+//! more under `auto`; 6 to 15 % and 0 to 6 % more than four threads made on the two processors. On two
+//! processors between which a cache line takes 100 ns one way, it said 29 to 34 % and 33 to 45 % more than
+//! two threads made: such lines are what it leaves out.
 //!
 //! *Beyond the machine*, with a drive of 1.5 million reads a second that takes 80 us for one, and 32 misses
-//! in flight a processor where there are drives, million misses a second
+//! in flight a processor where there are drives, million misses a second, from the times above
 //! (`bufbench misses --threads 1 --hits 0 --scheme lru-sp,auto --predict 16,64,128`):
 //!
 //! | | directories | 16 | 64 | 128 |
@@ -160,10 +161,12 @@
 //! | pages of other tenants protected | 8, from the second tenant on |
 //! | automatic manager | depends on the size of the pool; counted in `metadata_bytes` |
 //!
-//! [`Stats::metadata_bytes`](crate::stats::Stats::metadata_bytes) is their sum for a pool. Page tables come
-//! on top ([`Stats::page_tables_bytes`](crate::stats::Stats::page_tables_bytes)): 8 bytes a page of the file,
-//! up to the highest page that was touched. Each file reserves addresses for 1 GiB of them. Each thread that
-//! uses a pool has a ring of 7 KB, which another thread takes over when it has ended.
+//! [`Stats::metadata_bytes`](crate::stats::Stats::metadata_bytes) is their sum for a pool, frames of the
+//! reserve included (`bufbench live --workload btree --tuples 1000 --frames 200000 --scheme lru
+//! --report` prints it on standard error). Page tables come on top
+//! ([`Stats::page_tables_bytes`](crate::stats::Stats::page_tables_bytes)): 8 bytes a page of the file, up to
+//! the highest page that was touched. Each file reserves addresses for 1 GiB of them. Each thread that uses a
+//! pool has a ring of 7 KB, which another thread takes over when it has ended.
 
 #[cfg(doc)]
 use crate::Tenant;
