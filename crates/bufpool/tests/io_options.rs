@@ -69,6 +69,21 @@ fn all_frames_are_registered() {
     assert!(!said.contains("for 0 operations"), "nothing was left to threads: {said}");
 }
 
+/// How many reads saturate the device is known with the first file.
+#[test]
+fn a_pool_without_files_names_no_number_of_reads() {
+    let folder = folder();
+    let pool = small().open().unwrap();
+    let said = pool.io().to_string();
+    assert!(
+        said.contains("tenants taking turns (from how many reads in flight on, the first file"),
+        "{said}"
+    );
+    pool.open_file(folder.path().join("pages"), FileOptions::new().create(true)).unwrap();
+    let said = pool.io().to_string();
+    assert!(said.contains("taking turns from 32 reads in flight on"), "{said}");
+}
+
 #[test]
 fn a_pool_serves_tenants_in_turn_on_a_device_that_takes_one_read_at_a_time() {
     let said = round_trip(|| small().saturation_depth(1));

@@ -566,7 +566,7 @@ impl FileOptions {
         self
     }
 
-    /// Makes an empty file if there is none. Default false.
+    /// Makes an empty file if there is none. Of no effect with [`read_only`](Self::read_only). Default false.
     pub fn create(mut self, on: bool) -> Self {
         self.create = on;
         self

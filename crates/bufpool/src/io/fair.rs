@@ -41,6 +41,8 @@ pub(super) fn cost_of(bytes: u64) -> u32 {
 pub(super) struct FairQueue<T> {
     /// Reads in flight with which the device is saturated: the largest number that a source has given.
     slots: usize,
+    /// A source has said how many.
+    knows_source: bool,
     /// By tenant number. Numbers of closed tenants are used again, so this has no more entries than tenants
     /// were ever open at once.
     tenants: Vec<TenantQueue<T>>,
@@ -81,6 +83,7 @@ impl<T> FairQueue<T> {
     pub fn new() -> Self {
         Self {
             slots: 1,
+            knows_source: false,
             tenants: Vec::new(),
             turns: VecDeque::new(),
             in_flight: 0,
@@ -94,6 +97,7 @@ impl<T> FairQueue<T> {
     /// requests in flight.
     pub fn add_source(&mut self, capabilities: &Capabilities) {
         self.slots = self.slots.max(capabilities.requests_in_flight as usize);
+        self.knows_source = true;
     }
 
     /// Reads that wait.
@@ -104,6 +108,9 @@ impl<T> FairQueue<T> {
     /// One line for the backend's report.
     pub fn feature(&self) -> String {
         let Self { slots, queued_ever, .. } = self;
+        if !self.knows_source {
+            return "tenants taking turns (from how many reads in flight on, the first file says)".into();
+        }
         format!("tenants taking turns from {slots} reads in flight on ({queued_ever} reads have waited)")
     }
 
