@@ -93,12 +93,12 @@
 //! **A change during a write keeps the page dirty.**
 //! * Ground: a write makes clean only what carries the mark that was copied.
 //! * Tests: `checkpoint::a_writer_that_arrives_during_a_flush_is_not_forgotten`,
-//!   `src/loom_models.rs::a_writer_that_arrives_during_a_flush_stays_dirty`.
+//!   `src/loom_models/write_back.rs::a_writer_that_arrives_during_a_flush_stays_dirty`.
 //!
 //! **No reader sees a page as it was before its last change**, whatever is evicted meanwhile.
 //! * Ground: the word of a page on its way out is held until the file has the page.
 //! * Tests: `stress::all_operations_mixed_on_each_backend`,
-//!   `src/loom_models.rs::eviction_against_a_reader_and_a_pin`.
+//!   `src/loom_models/latches.rs::eviction_against_a_reader_and_a_pin`.
 //!
 //! **What an optimistic read has confirmed is one version of the page**, whatever is written or evicted
 //! meanwhile, and memory that is read without a latch is not written for another page.
@@ -156,7 +156,7 @@
 //!   `log::a_change_during_a_write_keeps_its_place_in_the_log`,
 //!   `leaving::redo_finds_what_was_written_and_not_synced`,
 //!   `leaving::redo_finds_what_a_failed_sync_has_lost`,
-//!   `src/loom_models.rs::what_was_written_is_seen_until_it_is_synced`,
+//!   `src/loom_models/unsynced.rs::what_was_written_is_seen_until_it_is_synced`,
 //!   `src/state/dirty.rs::what_changes_behind_the_look_is_not_logged_before_the_answer`.
 //!
 //! **A miss never waits for the log.** [`Log::advance`] is called by the background writer and by explicit
@@ -313,25 +313,25 @@
 //! **A flush deadlocks with nobody**, not even with a thread that holds a page and fetches another.
 //! * Ground: a flush holds nothing while it waits.
 //! * Tests: `checkpoint::flushing_everything_while_a_latch_holder_misses`,
-//!   `src/loom_models.rs::flushing_everything_against_a_holder_who_fetches_another_page`.
+//!   `src/loom_models/write_back.rs::flushing_everything_against_a_holder_who_fetches_another_page`.
 //!
 //! **Calls of [`Tenant::read_many`] deadlock with nobody**, whatever their lists have in common.
 //! * Ground: a call that holds anything waits for the device only.
 //! * Tests: `read_many::overlapping_batches_and_writers_make_progress`,
 //!   `read_many::pages_on_their_way_are_waited_for`,
-//!   `src/loom_models.rs::a_page_on_its_way_arrives_or_not_for_one_who_waits`.
+//!   `src/loom_models/latches.rs::a_page_on_its_way_arrives_or_not_for_one_who_waits`.
 //!
 //! **A dropped future leaves nothing behind**: no latch, pin or frame, whatever it has come to. The load that
 //! it began ends by itself, and the page is there for others.
 //! * Ground: a load owns its frame and the page's word until its completion.
 //! * Tests: `cancel::dropped_in_any_state_it_leaves_nothing_behind`,
 //!   `cancel::a_page_loaded_for_a_dropped_future_is_there_for_others`,
-//!   `src/loom_models.rs::a_dropped_future_in_flight`.
+//!   `src/loom_models/futures.rs::a_dropped_future_in_flight`.
 //!
 //! **Nobody waits for an executor that does not poll**, except for frames: each future whose page has come
 //! in pins it until the future is polled or dropped.
 //! * Ground: a future that is not polled holds a pin at most, and a pin keeps nobody from the page.
-//! * Tests: `cancel::waiting_futures_are_woken`, `src/loom_models.rs::a_future_that_waits_is_woken`.
+//! * Tests: `cancel::waiting_futures_are_woken`, `src/loom_models/futures.rs::a_future_that_waits_is_woken`.
 //!
 //! **What an executor does in its wakers harms nobody**, unless it waits there: a waker may try pages, drop
 //! the pool's last handle, or panic, and all others are woken. See [`ReadFuture`](crate::ReadFuture).
@@ -370,8 +370,8 @@
 //!   `onlookers::those_who_wait_see_what_was_decided`,
 //!   `src/files/gate.rs::no_load_passes_the_gate_while_it_is_held_off`,
 //!   `src/files/gate.rs::a_load_asks_anew_what_was_decided`,
-//!   `src/loom_models.rs::a_load_that_is_held_off_sees_what_was_decided`,
-//!   `src/loom_models.rs::a_future_that_is_held_off_is_woken`.
+//!   `src/loom_models/gate.rs::a_load_that_is_held_off_sees_what_was_decided`,
+//!   `src/loom_models/gate.rs::a_future_that_is_held_off_is_woken`.
 //!
 //! **Such an operation deadlocks with nobody**: not with a thread that holds a page of the file and fetches
 //! another, and not with a second operation.
@@ -424,7 +424,7 @@
 //!
 //! **Closing waits for what is in flight**, and nothing is touched after it.
 //! * Ground: a closed file loads no page, and each page is latched before its frame is given away.
-//! * Tests: `src/loom_models.rs::closing_with_reads_and_writes_in_flight`,
+//! * Tests: `src/loom_models/gate.rs::closing_with_reads_and_writes_in_flight`,
 //!   `errors::what_was_closed_stays_closed`, `borrowing::a_pool_ends_while_writes_fail`.
 //!
 //! **Dropping the last handle writes what is dirty**, as [`Pool::close`] does, but cannot report a failure.
