@@ -407,6 +407,10 @@
 //! * Tests: `wants::a_manager_that_calls_the_pool_back_is_refused`,
 //!   `hints::a_manager_that_has_a_list_waits_for_nothing`.
 //!
+//! **A recorder that panics changes nothing** but that it is told nothing more.
+//! * Ground: its panics are caught where it is called.
+//! * Tests: `recording::a_recorder_that_panics_hears_no_more_and_changes_nothing`.
+//!
 //! **Statistics and the redo point** ([`Pool::min_dirty_lsn`]) **keep nobody waiting for long**: whatever
 //! the number of frames, they hold the policy lock for only a few tenants, contexts, streams or threads, or
 //! a thousand frames, at a time.

@@ -17,7 +17,8 @@ use bufpool_policies::{FileId, PageId};
 
 /// Receives the events of a run in deterministic mode.
 ///
-/// It is called under the pool's policy lock and must not call into the pool.
+/// It is called under the pool's policy lock and must not call into the pool. A panic of it goes to the panic
+/// hook and no further; it is told nothing more then.
 pub trait Recorder: Send {
     /// Takes one event.
     fn record(&mut self, event: Event<'_>);

@@ -3,6 +3,7 @@
 
 use bufpool_policies::{
     Access, Block, FrameId, Look, Manager, PageId, ProgramStats, SendError, StreamReport, Want, Wish,
+    contained,
 };
 
 use crate::engine::recorder::{Event, Recorder};
@@ -38,7 +39,7 @@ impl<C: ?Sized> EngineCode<C> {
 impl<C: ?Sized> Drop for EngineCode<C> {
     fn drop(&mut self) {
         let _inside = self.owner.enter();
-        drop(self.code.take());
+        contained(|| drop(self.code.take()));
     }
 }
 

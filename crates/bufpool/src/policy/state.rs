@@ -113,7 +113,7 @@ impl PolicyState {
             && let Some(recording) = &mut self.recording
         {
             let (entry, site) = self.contexts.describe(tenant, found);
-            recording.recorder.record(Event::Site {
+            recording.tell(Event::Site {
                 id: found.id,
                 scopes: &entry.scopes,
                 class: entry.class().0,
@@ -154,7 +154,7 @@ impl PolicyState {
     /// Tells the recorder, if there is one.
     pub fn record(&mut self, event: Event<'_>) {
         if let Some(recording) = &mut self.recording {
-            recording.recorder.record(event);
+            recording.tell(event);
         }
     }
 
