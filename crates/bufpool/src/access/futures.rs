@@ -179,6 +179,7 @@ impl Drop for LandedPin {
 
 impl<M: Mode> Acquiring<M> {
     fn new(tenant: &Tenant, page: Page<'_>, purpose: Purpose, site: SiteRef) -> Self {
+        // Relaxed: only that no two are the same counts.
         static IDS: AtomicU64 = AtomicU64::new(0);
         Self {
             tenant: tenant.clone(),
@@ -247,7 +248,7 @@ impl<M: Mode> Acquiring<M> {
             let Some(parked) = self.file.pool.waker_thread.adopt(waker) else { return Poll::Pending };
             // Before it is parked: the waker's code may panic.
             let _alarm = self.file.pool.waker_thread.wake_at(deadline, waker);
-            if park_future(&word, state, self.id, parked) {
+            if park_future(&word, state, M::WANT, self.id, parked) {
                 self.awaited = Awaited::Word { _alarm };
                 return Poll::Pending;
             }

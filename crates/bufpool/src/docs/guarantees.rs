@@ -307,8 +307,10 @@
 //!   `sweeps::nothing_is_lost_when_any_call_fails_while_frames_are_borrowed`.
 //!
 //! **A latch is waited for `latch_wait_ms` at most.**
-//! * Ground: waiting threads park with a deadline.
-//! * Tests: `errors::a_latch_wait_ends_and_names_the_page`.
+//! * Ground: a waiting thread looks a bounded number of times, however often the page changes hands, and
+//!   parks with a deadline.
+//! * Tests: `errors::a_latch_wait_ends_and_names_the_page`,
+//!   `src/page/latch.rs::a_wait_for_a_word_that_never_rests_ends_at_its_limit`.
 //!
 //! **A flush deadlocks with nobody**, not even with a thread that holds a page and fetches another.
 //! * Ground: a flush holds nothing while it waits.

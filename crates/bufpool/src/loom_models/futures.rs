@@ -9,6 +9,7 @@ use loom::thread;
 use super::{Page, Woken, latch, lease, model, pool_waker};
 use crate::landing::Landing;
 use crate::page::latch::{Exclusive, Latch, Loading, Patience, Shared, acquire_resident, park_future};
+use crate::page::word::Want;
 use crate::wakers::PoolWaker;
 
 /// A future is dropped while its load is in flight, or when it has just landed: the page is there for others,
@@ -67,7 +68,13 @@ fn a_future_that_waits_is_woken() {
                     match Latch::<_, Shared>::try_new(&page.word) {
                         Ok(_) => return false,
                         Err(state)
-                            if park_future(&page.word, state, 1, pool_waker(&woken.clone().into())) =>
+                            if park_future(
+                                &page.word,
+                                state,
+                                Want::Shared,
+                                1,
+                                pool_waker(&woken.clone().into()),
+                            ) =>
                         {
                             return true;
                         }

@@ -6,7 +6,9 @@
 //!
 //! Threads wait in a table of [`PLACES`] places shared by all words of the process; a word's place is found
 //! by hashing its address. A thread that releases a word with waiters wakes all waiters of the place. A
-//! thread looks at a word at most [`SPINS`] times before it parks.
+//! thread looks at a word at most [`SPINS`] times before it parks, however often the word changes meanwhile:
+//! a page that many threads read changes all the time, and until a writer says that it waits, nobody makes
+//! room for it.
 //!
 //! In debug builds and with the feature `deadlock-check`, each thread keeps a list of the words it has
 //! latched, and a thread that would wait for itself gets [`Refusal::Own`] at once instead of waiting for the
@@ -24,7 +26,7 @@ use crate::page::word::{PageState, PageWord, Wake, Want};
 use crate::sync::{Condvar, Mutex, deadline_after, relax};
 use crate::wakers::{PoolWaker, Wakers};
 
-/// Looks at a word before a thread parks.
+/// Looks at a word before a thread parks, in all waits of one access together.
 const SPINS: u32 = if cfg!(bufpool_loom) { 0 } else { 64 };
 /// Places to wait at; a power of two.
 const PLACES: usize = if cfg!(bufpool_loom) { 1 } else { 256 };
@@ -166,8 +168,8 @@ impl<W: Deref<Target = PageWord>, M: Mode> Latch<W, M> {
 
     /// The frame's lease, to read from while the latch is held.
     pub fn lease(&self) -> FrameView<'_> {
-        // SAFETY: only lent out for reading, and only as long as the latch, which is borrowed, keeps writers
-        // away.
+        // SAFETY: the view gives out no more than a shared reference, and borrows the latch, which keeps
+        // others from writing. The holder of an exclusive one writes through a borrow that excludes this.
         let lease = unsafe { FrameLease::from_word(self.frame) };
         FrameView { lease, _latch: std::marker::PhantomData }
     }
@@ -411,7 +413,7 @@ pub(crate) fn acquire<W, M: Mode>(word: W, patience: &mut Patience) -> Result<(A
 where
     W: Deref<Target = PageWord> + Copy,
 {
-    let mut waited_for_load = false;
+    let (mut waited_for_load, mut looks) = (false, SPINS);
     loop {
         let state = match Latch::try_new(word) {
             Ok(latch) => return Ok((Acquired::Latched(latch), waited_for_load)),
@@ -423,7 +425,7 @@ where
             Err(state) => state,
         };
         waited_for_load |= state.is_loading();
-        wait_for_change(&word, state, M::WANT, patience)?;
+        wait_for_change(&word, M::WANT, |state| state.refuses(M::WANT), patience, &mut looks)?;
     }
 }
 
@@ -436,11 +438,12 @@ pub(crate) fn acquire_resident<W, M: Mode>(
 where
     W: Deref<Target = PageWord> + Clone,
 {
+    let mut looks = SPINS;
     loop {
         match Latch::try_new(word.clone()) {
             Ok(latch) => return Ok(Some(latch)),
             Err(state) if state.is_absent() => return Ok(None),
-            Err(state) => wait_for_change(&word, state, M::WANT, patience)?,
+            Err(_) => wait_for_change(&word, M::WANT, |state| state.refuses(M::WANT), patience, &mut looks)?,
         }
     }
 }
@@ -448,10 +451,11 @@ where
 /// Waits until the page is not [loading ahead](PageState::is_loading_ahead), as long as `patience` allows.
 /// Whether there was anything to wait for.
 pub(crate) fn wait_while_ahead(word: &PageWord, patience: &mut Patience) -> bool {
-    let mut has_waited = false;
+    let (mut has_waited, mut looks) = (false, SPINS);
     loop {
-        let state = word.state();
-        if !state.is_loading_ahead() || wait_for_change(word, state, Want::Shared, patience).is_err() {
+        let awaits = PageState::is_loading_ahead;
+        if !awaits(word.state()) || wait_for_change(word, Want::Shared, awaits, patience, &mut looks).is_err()
+        {
             return has_waited;
         }
         has_waited = true;
@@ -468,19 +472,21 @@ pub(crate) fn wait_until_free(word: &PageWord, until: Instant) {
         if state.is_unlatched() || state.is_absent() || Instant::now() >= until {
             return;
         }
-        if word.announce(state, Want::Shared) {
+        if word.announce(state, Want::Shared, |now| !now.is_unlatched() && !now.is_absent()).is_some() {
             guard = place.changed.wait(guard, Some(until));
         }
     }
 }
 
-/// Waits until the word may have changed from `state`, which refuses what is wanted. Spurious returns are
-/// fine: callers look again.
+/// Waits until the word may have a state that the caller does not wait for the end of. Spurious returns are
+/// fine: callers look again. `looks` are those that are left of [`SPINS`]; a thread that was woken has all of
+/// them again.
 fn wait_for_change(
     word: &PageWord,
-    state: PageState,
     want: Want,
+    awaits: impl Fn(PageState) -> bool,
     patience: &mut Patience,
+    looks: &mut u32,
 ) -> Result<(), Refusal> {
     // Before the look at the thread's own latches: who does not wait does not wait for itself.
     if matches!(patience, Patience::None) {
@@ -489,8 +495,9 @@ fn wait_for_change(
     if held::has(word) {
         return Err(Refusal::Own);
     }
-    for _ in 0..SPINS {
-        if word.state() != state {
+    while *looks > 0 {
+        *looks -= 1;
+        if !awaits(word.state()) {
             return Ok(());
         }
         relax();
@@ -506,8 +513,9 @@ fn wait_for_change(
     let guard = place.lock.lock();
     // Announced under the place's lock, which a waking thread takes too: the notification cannot come before
     // this thread waits.
-    if word.announce(state, want) {
+    if word.announce(word.state(), want, awaits).is_some() {
         drop(place.changed.wait(guard, Some(deadline)));
+        *looks = SPINS;
     }
     Ok(())
 }
@@ -537,15 +545,15 @@ struct WaitPlace {
     changed: Condvar,
 }
 
-/// Parks future number `id`: `waker` is woken when the word may have changed from `state`. False if it has
-/// already.
+/// Parks future number `id`: `waker` is woken when the latch that it wants may be had, or the page may be
+/// absent. False if that is so already. `state` is what the word was a moment ago.
 ///
 /// Futures never announce that they want to write: a future that is not polled would keep readers away.
-pub(crate) fn park_future(word: &PageWord, state: PageState, id: u64, waker: PoolWaker) -> bool {
+pub(crate) fn park_future(word: &PageWord, state: PageState, want: Want, id: u64, waker: PoolWaker) -> bool {
     let place = place_of(word);
     let displaced = {
         let mut waiting = place.lock.lock();
-        if !word.announce(state, Want::Shared) {
+        if word.announce(state, Want::Shared, |now| now.refuses(want)).is_none() {
             drop(waiting);
             return false;
         }
@@ -653,6 +661,7 @@ mod held {
 
 #[cfg(all(test, not(bufpool_loom)))]
 mod tests {
+    use std::cell::Cell;
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::*;
@@ -734,10 +743,68 @@ mod tests {
         let near = || SharedLatch::try_near(&word, |_| ()).unwrap().0;
         let (first, last) = (near(), near());
         let waker = threads.adopt(std::task::Waker::noop()).unwrap();
-        assert!(park_future(&word, word.state(), 1, waker));
+        assert!(park_future(&word, word.state(), Want::Exclusive, 1, waker));
         drop((first, last));
         assert!(word.state().is_unlatched(), "{word:?}");
         assert!(place_of(&word).lock.lock().unpark(1).is_none(), "it was woken");
+    }
+
+    /// A word that others change each time before it is looked at, and that always has a holder.
+    #[derive(Clone, Copy)]
+    struct Restless<'w> {
+        word: &'w PageWord,
+        looks: &'w Cell<u32>,
+    }
+
+    impl Deref for Restless<'_> {
+        type Target = PageWord;
+
+        fn deref(&self) -> &PageWord {
+            let looks = self.looks.get();
+            assert!(looks < 100_000, "it looks for ever");
+            self.looks.set(looks + 1);
+            if looks.is_multiple_of(2) {
+                assert!(self.word.try_shared().is_ok());
+            } else {
+                assert_eq!(self.word.release_shared(), Wake::Nobody);
+            }
+            self.word
+        }
+    }
+
+    #[test]
+    fn a_wait_for_a_word_that_never_rests_ends_at_its_limit() {
+        let (arena, mut leases) = Arena::new(1, 4096).unwrap();
+        let (word, looks) = (PageWord::new(), Cell::new(0));
+        loaded(&word, &arena, leases.pop().unwrap());
+        // Not as a latch, so that the thread does not wait for itself.
+        assert!(word.try_shared().is_ok());
+        let restless = Restless { word: &word, looks: &looks };
+        let over = Patience::Until(Instant::now());
+        assert_eq!(acquire::<_, Exclusive>(restless, &mut { over }).err(), Some(Refusal::TimedOut));
+        assert!(looks.get() > 1, "it changes");
+        assert_eq!(acquire_resident::<_, Exclusive>(restless, &mut { over }).err(), Some(Refusal::TimedOut));
+    }
+
+    /// The page is read all the time, so that the word is another one whenever somebody looks.
+    #[test]
+    fn a_future_parks_though_the_word_has_changed_since_it_looked() {
+        let (arena, mut leases) = Arena::new(1, 4096).unwrap();
+        let word = PageWord::new();
+        loaded(&word, &arena, leases.pop().unwrap());
+        let threads = WakerThread::new(Owner::new().unwrap());
+        let park = |state| {
+            let waker = threads.adopt(std::task::Waker::noop()).unwrap();
+            park_future(&word, state, Want::Exclusive, 1, waker)
+        };
+        let unlatched = word.state();
+        let first = Latch::<_, Shared>::try_new(&word).ok().unwrap();
+        let seen = word.state();
+        let second = Latch::<_, Shared>::try_new(&word).ok().unwrap();
+        assert!(park(seen) && word.state().is_awaited());
+        drop((first, second));
+        assert!(!park(seen) && !word.state().is_awaited(), "it is free");
+        assert!(!park(unlatched));
     }
 
     /// Threads that wait for neighbouring pages hardly disturb each other.

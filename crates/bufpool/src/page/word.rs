@@ -177,6 +177,15 @@ impl PageState {
         (self.0 as i32) < (OPEN | SHARED_FULL << CODE_SHIFT) as i32
     }
 
+    /// Who wants this latch has to wait: it cannot be had now, and the page is not absent.
+    pub fn refuses(self, want: Want) -> bool {
+        let is_to_be_had = match want {
+            Want::Shared => self.allows_shared(),
+            Want::Exclusive => self.is_unlatched(),
+        };
+        !is_to_be_had && !self.is_absent()
+    }
+
     /// The page is there, and no writer holds it.
     #[inline(always)]
     fn allows_optimistic(self) -> bool {
@@ -587,14 +596,29 @@ impl PageWord {
         Wake::from(before)
     }
 
-    /// Tells holders that the caller is about to park, unless `state` is out of date. The caller holds the
-    /// lock of the place it parks at, and parks only on `true`.
-    pub fn announce(&self, state: PageState, want: Want) -> bool {
-        let announced = match want {
-            Want::Shared => state.0 | WAITS,
-            Want::Exclusive => (state.0 | WAITS) & !OPEN,
-        };
-        self.0.compare_exchange(state.0, announced, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    /// Tells holders that the caller is about to park, unless the word no longer has what the caller waits
+    /// for the end of. `state` is what it was a moment ago. The caller holds the lock of the place it parks
+    /// at, and parks only if there is a result: the state that it waits for the end of.
+    pub fn announce(
+        &self,
+        state: PageState,
+        want: Want,
+        awaits: impl Fn(PageState) -> bool,
+    ) -> Option<PageState> {
+        let mut state = state;
+        // Tried again if it has changed to another such state, as that of a page that is read all the time
+        // does.
+        while awaits(state) {
+            let announced = match want {
+                Want::Shared => state.0 | WAITS,
+                Want::Exclusive => (state.0 | WAITS) & !OPEN,
+            };
+            match self.0.compare_exchange_weak(state.0, announced, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return Some(state),
+                Err(now) => state = PageState(now),
+            }
+        }
+        None
     }
 
     /// Lets readers in again, after a writer gave up waiting or had the latch. Writers that still wait are
@@ -663,15 +687,17 @@ mod tests {
         assert_eq!(word.withdraw_writer(), Wake::Nobody);
         assert_eq!(word.state(), PageState(0));
         assert_eq!(word.begin_load(), Ok(()));
-        assert!(word.announce(word.state(), Want::Exclusive));
+        assert!(word.announce(word.state(), Want::Exclusive, |_| true).is_some());
         assert_eq!(word.withdraw_writer(), Wake::All);
         assert!(word.state().is_loading() && !word.state().allows_shared());
         assert_eq!(word.publish_exclusive(FRAME), Wake::Nobody);
-        assert!(word.announce(word.state(), Want::Exclusive));
+        assert!(word.announce(word.state(), Want::Exclusive, |_| true).is_some());
         assert_eq!(word.withdraw_writer(), Wake::All);
         assert!(word.state().is_exclusive() && !word.state().allows_shared());
         assert_eq!(word.downgrade(false), Wake::Nobody);
-        assert!(word.announce(word.state(), Want::Exclusive) && !word.state().allows_shared());
+        assert!(
+            word.announce(word.state(), Want::Exclusive, |_| true).is_some() && !word.state().allows_shared()
+        );
         assert_eq!(word.withdraw_writer(), Wake::All);
         assert_eq!(word.state(), PageState(opened(SHARED_BY_ONE) | u64::from(FRAME.0)));
     }
@@ -681,7 +707,7 @@ mod tests {
         let last = VERSION_MASK >> VERSION_SHIFT;
         let word = resident(last);
         assert_eq!(word.try_exclusive(), Ok(FRAME));
-        assert!(word.announce(word.state(), Want::Exclusive));
+        assert!(word.announce(word.state(), Want::Exclusive, |_| true).is_some());
         assert_eq!(word.release_exclusive(true), Wake::All);
         let state = word.state();
         assert_eq!((state.version(), state.resident_frame()), (0, Some(FRAME)));
@@ -700,14 +726,14 @@ mod tests {
             assert_eq!(word.try_shared(), Ok(FRAME));
         }
         let full = word.try_shared().unwrap_err();
-        assert!(word.begin_optimistic().is_some() && word.announce(full, Want::Shared));
+        assert!(word.begin_optimistic().is_some() && word.announce(full, Want::Shared, |_| true).is_some());
         assert_eq!(word.release_shared(), Wake::All);
         assert_eq!(word.try_shared(), Ok(FRAME));
         // A writer has to wait for the last.
         while u64::from(word.state().holders()) > 10 {
             let _ = word.release_shared();
         }
-        assert!(word.announce(word.state(), Want::Exclusive));
+        assert!(word.announce(word.state(), Want::Exclusive, |_| true).is_some());
         assert!(word.try_shared().is_err());
         for holders in (1..10).rev() {
             assert_eq!(word.release_shared(), Wake::Nobody);
