@@ -34,7 +34,9 @@ use crate::load::page_load::{Charge, Load, Loads};
 use crate::load::page_read::{Attempt, PageRead, Verdict};
 use crate::load::prefetch::Prefetch;
 use crate::memory::lease::FrameLease;
-use crate::page::latch::{Exclusive, Latch, Loading, Mode, Refusal, Shared, park_future, unpark_future};
+use crate::page::latch::{
+    Exclusive, Latch, Loading, Mode, Refusal, Shared, look_again, park_future, unpark_future,
+};
 use crate::state::shared::{PoolShared, drop_pool_elsewhere};
 use crate::state::waiting::{Limit, Purpose, Waits};
 use crate::thread::site::SiteRef;
@@ -247,7 +249,7 @@ impl<M: Mode> Acquiring<M> {
             };
             let Some(parked) = self.file.pool.waker_thread.adopt(waker) else { return Poll::Pending };
             // Before it is parked: the waker's code may panic.
-            let _alarm = self.file.pool.waker_thread.wake_at(deadline, waker);
+            let _alarm = self.file.pool.waker_thread.wake_at(look_again(state, deadline), waker);
             if park_future(&word, state, M::WANT, self.id, parked) {
                 self.awaited = Awaited::Word { _alarm };
                 return Poll::Pending;

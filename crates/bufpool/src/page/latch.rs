@@ -28,6 +28,9 @@ use crate::wakers::{PoolWaker, Wakers};
 
 /// Looks at a word before a thread parks, in all waits of one access together.
 const SPINS: u32 = if cfg!(bufpool_loom) { 0 } else { 64 };
+/// How long one waits for room among the holders of a shared latch before one looks again: those who let go
+/// do not always wake it.
+const ROOM_POLL: Duration = Duration::from_millis(1);
 /// Places to wait at; a power of two.
 const PLACES: usize = if cfg!(bufpool_loom) { 1 } else { 256 };
 
@@ -513,11 +516,16 @@ fn wait_for_change(
     let guard = place.lock.lock();
     // Announced under the place's lock, which a waking thread takes too: the notification cannot come before
     // this thread waits.
-    if word.announce(word.state(), want, awaits).is_some() {
-        drop(place.changed.wait(guard, Some(deadline)));
+    if let Some(state) = word.announce(word.state(), want, awaits) {
+        drop(place.changed.wait(guard, Some(look_again(state, deadline))));
         *looks = SPINS;
     }
     Ok(())
+}
+
+/// When a wait that begins in `state`, and may last until `deadline`, is to look again if nobody ends it.
+pub(crate) fn look_again(state: PageState, deadline: Instant) -> Instant {
+    if state.is_full() { deadline.min(Instant::now() + ROOM_POLL) } else { deadline }
 }
 
 /// Wakes all who wait for the word, if `wakes` says so.
@@ -747,6 +755,35 @@ mod tests {
         drop((first, last));
         assert!(word.state().is_unlatched(), "{word:?}");
         assert!(place_of(&word).lock.lock().unpark(1).is_none(), "it was woken");
+    }
+
+    /// All of them take their holds off before the first looks who waits.
+    #[test]
+    fn who_waits_for_room_gets_it_when_many_let_go_at_once() {
+        let (arena, mut leases) = Arena::new(1, 4096).unwrap();
+        let word = PageWord::new();
+        loaded(&word, &arena, leases.pop().unwrap());
+        let holders = (0..).take_while(|_| word.try_shared().is_ok()).count();
+        assert!(word.state().is_full());
+        let until = Instant::now() + Duration::from_secs(60);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| {
+                drop(acquire::<_, Shared>(&word, &mut Patience::Until(until)).ok().unwrap());
+                Instant::now() < until
+            });
+            while !word.state().is_awaited() {
+                std::thread::yield_now();
+            }
+            let left: Vec<bool> = (1..holders).map(|_| word.leave_shared()).collect();
+            for is_rare in left {
+                if is_rare {
+                    assert_eq!(word.left_shared_rarely(), Wake::Nobody);
+                }
+            }
+            assert!(waiting.join().unwrap(), "it got room when its time was up");
+        });
+        wake(&word, word.release_shared());
+        assert!(word.state().is_unlatched(), "{word:?}");
     }
 
     /// A word that others change each time before it is looked at, and that always has a holder.

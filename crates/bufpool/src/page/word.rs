@@ -99,8 +99,9 @@ const HOLDER_LEAVES: u64 = CODE_ONE.wrapping_neg();
 const WIPED: u64 = 0;
 /// A wiped word that a shared latch was released from.
 const WIPED_AND_RELEASED: u64 = WIPED.wrapping_add(HOLDER_LEAVES);
-/// With at most this many holders left, no thread waits for room among them: the releases before have woken
-/// it.
+/// With at most this many holders left, a release wakes nobody who waits for room among them: the releases
+/// before have. If so many let go at once that each finds no more left, none has; so a wait for room is a
+/// short one (see [`look_again`](crate::page::latch::look_again)).
 const HOLDERS_ROOMY: u32 = (SHARED_FULL - UNLATCHED) as u32 / 2;
 
 /// Pauses after the first try to change a word that others are changing, and the most after a later one.
@@ -150,6 +151,11 @@ impl PageState {
 
     pub fn is_exclusive(self) -> bool {
         self.code() == EXCLUSIVE
+    }
+
+    /// Shared by as many as there may be.
+    pub fn is_full(self) -> bool {
+        self.code() == SHARED_FULL
     }
 
     /// Resident and held by nobody.
