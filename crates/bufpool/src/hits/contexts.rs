@@ -1,12 +1,13 @@
 //! The contexts of each tenant: what its accesses came from, with counts.
 //!
 //! A context is a call site, the scopes around it and the class of the page. It gets a number at its first
-//! access, which is what managers, recordings and reports know it by; a number is never given to another
-//! context, and tenants that access from the same context share its number. A tenant has at most
+//! access, which is what managers, recordings and reports know it by. Tenants that access from the same
+//! context share its number. No context gets a number that another one has, nor, before 2^32 contexts have
+//! come and gone, one that another one had. A tenant has at most
 //! [`CONTEXTS_MAX`] contexts at a time. When one more comes, the least recently used eighth of them is
 //! recycled: their counts are added to a sum. A recycled context that comes again counts from 0.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use bufpool_policies::{TenantId, mix64};
 
@@ -149,6 +150,8 @@ impl Cached {
 pub(crate) struct Contexts {
     sites: SiteTable,
     numbers: HashMap<Key, Numbered>,
+    /// The numbers in there.
+    ids: HashSet<u32>,
     last_id: u32,
     tenants: Vec<TenantContexts>,
     cache: Box<[Cached]>,
@@ -162,6 +165,7 @@ impl Contexts {
         Self {
             sites: SiteTable::default(),
             numbers: HashMap::new(),
+            ids: HashSet::new(),
             last_id: 0,
             tenants: Vec::new(),
             cache: vec![EMPTY; CACHED].into(),
@@ -210,15 +214,24 @@ impl Contexts {
         }
         self.recycle(tenant);
         let is_new = !self.numbers.contains_key(&key);
-        let number = self.numbers.entry(key).or_insert_with(|| {
-            self.last_id = self.last_id.wrapping_add(1).max(1);
-            Numbered { id: self.last_id, tenants: 0 }
-        });
+        if is_new {
+            self.last_id = self.next_id();
+            self.ids.insert(self.last_id);
+        }
+        let number = self.numbers.entry(key).or_insert(Numbered { id: self.last_id, tenants: 0 });
         number.tenants += 1;
         let id = number.id;
         let scopes = site.scope.describe().into();
         let entry = Entry { id, scopes, counts: ContextCounts::default(), key, last_use: self.now };
         ContextSlot { id, slot: self.tenants[tenant.index()].add(entry), is_new }
+    }
+
+    /// The next number that no context has. 0 is none. Numbers in use are passed over one by one, which
+    /// happens once in 2^32 contexts, when numbers begin again.
+    fn next_id(&self) -> u32 {
+        let after = |id: &u32| Some(id.wrapping_add(1).max(1));
+        let mut ids = std::iter::successors(after(&self.last_id), after);
+        ids.find(|id| !self.ids.contains(id)).expect("there are fewer contexts than numbers")
     }
 
     /// Where the counts of the tenant's latest context are, if it has any.
@@ -291,6 +304,7 @@ impl Contexts {
         let number = self.numbers.get_mut(&key).expect("contexts of tenants have numbers");
         number.tenants -= 1;
         if number.tenants == 0 {
+            self.ids.remove(&number.id);
             self.numbers.remove(&key);
         }
     }
@@ -303,6 +317,7 @@ impl Contexts {
         };
         self.tenants.iter().map(of_tenant).sum::<usize>()
             + self.numbers.capacity() * size_of::<(Key, Numbered)>()
+            + self.ids.capacity() * size_of::<u32>()
             + self.cache.len() * size_of::<Cached>()
     }
 
@@ -320,6 +335,8 @@ impl Contexts {
             }
         }
         assert_eq!(tenants_of.len(), self.numbers.len());
+        assert_eq!(self.numbers.values().map(|number| number.id).collect::<HashSet<u32>>(), self.ids);
+        assert_eq!(self.ids.len(), self.numbers.len(), "no two contexts have one number");
         assert!(tenants_of.iter().all(|(key, tenants)| self.numbers[key].tenants == *tenants));
         let last = self.tenants.iter().map(|tenant| &tenant.last);
         for cached in self.cache.iter().chain(last).filter(|cached| cached.address != EMPTY.address) {
@@ -448,6 +465,21 @@ mod tests {
             10_001
         );
         assert!(recycled >= 10_001 - CONTEXTS_MAX as u64);
+    }
+
+    /// After 2^32 contexts.
+    #[test]
+    fn numbers_that_begin_again_pass_over_those_in_use() {
+        let _names = crate::thread::scope::NAMES_IN_TESTS.lock();
+        let mut contexts = two_tenants();
+        let number = |contexts: &mut Contexts, key| {
+            let scope = Context::NONE.within(site!("numbered"), Some(key)).scope();
+            access(contexts, TENANT, SiteRef { scope, ..SiteRef::named(site!("at")) })
+        };
+        assert_eq!([0, 1].map(|key| number(&mut contexts, key)), [1, 2]);
+        contexts.last_id = u32::MAX - 1;
+        assert_eq!([2, 3, 4].map(|key| number(&mut contexts, key)), [u32::MAX, 3, 4]);
+        assert_eq!(number(&mut contexts, 0), 1, "it has its number still");
     }
 
     fn access_quickly(contexts: &mut Contexts, site: SiteRef) -> u32 {
