@@ -143,7 +143,7 @@ impl File {
             let outcome = self.pool.backend.run(&io, Action::Allocate { offset, bytes });
             outcome.map_err(|error| file.io_error(operation, error))?;
         }
-        file.set_unsynced();
+        file.unsynced.set();
         // Before the length in bytes: who has seen that finds its pages.
         file.gate.set_pages(pages);
         if let Some(length) = &file.byte_length {
@@ -196,7 +196,7 @@ impl File {
             length.set_allocated(length.allocated().min(whole));
         }
         drop(held);
-        file.set_unsynced();
+        file.unsynced.set();
         file.gate.set_pages(pages);
         Closing::of(&self.pool).drop_pages(drained.seized);
         // Should the file grow again, these pages are zeros.

@@ -61,7 +61,7 @@ pub(crate) fn take(pool: &PoolShared) -> Vec<FileStats> {
             read_only: file.is_read_only(),
             resident_frames,
             dirty_frames,
-            unsynced: file.is_unsynced(),
+            unsynced: file.unsynced.is_any(),
             poisoned: file.is_poisoned(),
             notes: file.poison_notes(),
             name: file.name.clone(),

@@ -48,6 +48,7 @@ use crate::policy::state::{PolicyParts, PolicyState};
 use crate::policy::tenant_entry::Managers;
 use crate::state::aside::AsideFrames;
 use crate::state::flushes::Flushes;
+use crate::state::plans::PlansWaiting;
 use crate::state::shared::PoolShared;
 use crate::state::write_back::WriteBack;
 use crate::sync::deadline_after;
@@ -597,8 +598,7 @@ impl PoolParts {
             policy: CachePadded::new(PolicyMutex::new(policy)),
             logs: CachePadded::default(),
             dropped_lists: DroppedLists::default(),
-            plans_waiting: AtomicBool::new(false),
-            runs_ahead: AtomicUsize::new(0),
+            plans: PlansWaiting::new(),
             ahead_latency_ns: AtomicU64::new(0),
             ahead_submission_ns: AtomicU64::new(0),
             frames_count: frames,

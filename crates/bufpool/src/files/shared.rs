@@ -17,7 +17,7 @@ use crate::engine::hooks::PageName;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::bytes::ByteLength;
 use crate::files::gate::Gate;
-use crate::files::unsynced::UnsyncedLsn;
+use crate::files::unsynced::Unsynced;
 use crate::io::options::{Direct, FileLock};
 use crate::io::{FileIdentity, IoError, NameError, Source, SourceRef};
 use crate::memory::arena::FrameMap;
@@ -56,7 +56,9 @@ pub(crate) struct FileShared {
     pub poison_on_panic: bool,
     /// Pages may be read without a latch, and are written in words.
     pub optimistic: bool,
-    /// Of the [versions](Version) of its pages.
+    /// Of the [versions](Version) of its pages. It changes when a write or sync fails, and when the file is
+    /// reopened, while all pages are held. A load that still finds the old one after a failure takes a copy
+    /// of what was written before.
     epoch: AtomicU64,
     /// The engine says which epoch it is, and the file does not change.
     has_own_epoch: bool,
@@ -65,16 +67,14 @@ pub(crate) struct FileShared {
     poison: Mutex<Option<Error>>,
     /// How often the file was reopened after a failure, and changes may have been lost.
     losses: AtomicU64,
-    /// From where on the log is needed for what was written and may not be on the device.
-    pub unsynced_lsn: UnsyncedLsn,
     /// Pages whose writers have panicked, and whose latches are kept.
     half_changed: Mutex<BTreeSet<u64>>,
-    /// There may be such pages.
+    /// There may be such pages; never cleared. Set when a page is in the list and still latched.
     has_half_changed: AtomicBool,
-    /// Pages were written since the last sync; set before a written page is let go of. Also set when the file
-    /// is opened or reopened, because what is found in it may be as little durable as what was written.
-    /// Changed with each write, so away from what each access reads.
-    unsynced: CachePadded<AtomicBool>,
+    /// What was written and may not be on the device. Also what was found when the file was opened or
+    /// reopened, which may be as little durable. Changed with each write, so away from what each access
+    /// reads.
+    pub unsynced: CachePadded<Unsynced>,
     /// Of a file that may end within a page.
     pub byte_length: Option<ByteLength>,
     /// Held during a sync, so that a thread that finds nothing to sync has waited for syncs under way.
@@ -161,8 +161,7 @@ impl FileShared {
             io: OpenSource::new(&parts.io),
             poison: Mutex::new(None),
             losses: AtomicU64::new(0),
-            unsynced_lsn: UnsyncedLsn::new(),
-            unsynced: CachePadded::new(AtomicBool::new(!parts.read_only)),
+            unsynced: CachePadded::new(Unsynced::new(!parts.read_only)),
             sync: Mutex::new(()),
             length: Mutex::new(()),
             handles: AtomicUsize::new(0),
@@ -272,15 +271,6 @@ impl FileShared {
         }
     }
 
-    /// A flush would sync it.
-    pub fn is_unsynced(&self) -> bool {
-        self.unsynced.load(Ordering::Acquire)
-    }
-
-    pub fn set_unsynced(&self) {
-        self.unsynced.store(true, Ordering::Release);
-    }
-
     /// The file as the backend knows it, for a write of page `number`; an error if it takes no more writes.
     pub fn io_for_write(&self, number: u64) -> Result<SourceRef> {
         const OPERATION: &str = "write page";
@@ -310,12 +300,10 @@ impl FileShared {
             let message = "the file was reopened after a failure meanwhile; changes of before may be lost";
             return Err(self.error(ErrorKind::FilePoisoned, operation, message));
         }
-        // Numbers are noted after writes: one may be left of a write that an earlier sync has covered.
-        if !self.unsynced.swap(false, Ordering::AcqRel) && !self.unsynced_lsn.is_noted() {
+        if !self.unsynced.begin_sync() {
             return Ok(());
         }
-        self.unsynced_lsn.begin_sync();
-        sync().inspect(|()| self.unsynced_lsn.forget_synced())
+        sync().inspect(|()| self.unsynced.forget_synced())
     }
 
     /// Gives the file on the device its length in bytes.
@@ -365,11 +353,7 @@ impl FileShared {
             self.losses.fetch_add(1, Ordering::AcqRel);
         }
         self.begin_epoch();
-        if !self.is_read_only() {
-            self.unsynced.store(true, Ordering::Release);
-        }
-        self.unsynced_lsn.begin_sync();
-        self.unsynced_lsn.forget_synced();
+        self.unsynced.begin_anew(!self.is_read_only());
         self.gate.set_poisoned(false);
     }
 

@@ -1,22 +1,44 @@
-//! From where on the log is needed for what was written to a file and may not be on its device yet.
+//! What was written to a file and may not be on its device yet, and from where on the log is needed for it.
+//!
+//! A page is written, that is noted here, and only then the page counts as clean. So a flush that finds it
+//! clean finds it here, or comes after the sync that has covered it.
 
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU8, AtomicU64, Ordering};
 
 /// No log record is needed.
 const NONE: u64 = u64::MAX;
 
-/// Least log sequence numbers of changes that were written and not synced.
-pub(crate) struct UnsyncedLsn {
-    /// Of pages written since the last sync began.
+/// See the [module](self). There is one sync at a time.
+pub(crate) struct Unsynced {
+    /// Not 0 if something was written since the last sync began.
+    is_any: AtomicU8,
+    /// The least log sequence number of changes of pages written since the last sync began.
     written: AtomicU64,
     /// Of those that the sync under way covers, or that a failed one has not made durable.
     syncing: AtomicU64,
 }
 
-impl UnsyncedLsn {
-    /// Nothing was written yet.
-    pub fn new() -> Self {
-        Self { written: AtomicU64::new(NONE), syncing: AtomicU64::new(NONE) }
+impl Unsynced {
+    /// No log record is needed. `is_any`: what is found in the file may be as little durable as what was
+    /// written.
+    pub fn new(is_any: bool) -> Self {
+        Self {
+            is_any: AtomicU8::new(is_any.into()),
+            written: AtomicU64::new(NONE),
+            syncing: AtomicU64::new(NONE),
+        }
+    }
+
+    /// Something was written. To be called before a written page counts as clean.
+    pub fn set(&self) {
+        // Release: a sync that sees this covers what was written. An exchange, as that of `begin_sync`: of
+        // these the model checker knows that each sees the one before.
+        self.is_any.swap(1, Ordering::Release);
+    }
+
+    /// Whether a flush would sync the file.
+    pub fn is_any(&self) -> bool {
+        self.is_any.load(Ordering::Acquire) != 0
     }
 
     /// The write of a page is over, whose changes were logged from `rec_lsn` on. To be called before the page
@@ -25,13 +47,23 @@ impl UnsyncedLsn {
         self.written.fetch_min(rec_lsn, Ordering::AcqRel);
     }
 
-    /// Whether something was noted since the last sync began.
-    pub fn is_noted(&self) -> bool {
+    /// Whether a number was noted since the last sync began.
+    fn is_noted(&self) -> bool {
         self.written.load(Ordering::Acquire) != NONE
     }
 
-    /// A sync begins; there is one at a time. [`least`](Self::least) sees all the while what it covers.
-    pub fn begin_sync(&self) {
+    /// A sync begins, unless nothing was written since the last one began. [`least`](Self::least) sees all
+    /// the while what it covers.
+    pub fn begin_sync(&self) -> bool {
+        // Numbers are noted after writes: one may be left of a write that an earlier sync has covered.
+        let is_any = self.is_any.swap(0, Ordering::AcqRel) != 0 || self.is_noted();
+        if is_any {
+            self.move_noted();
+        }
+        is_any
+    }
+
+    fn move_noted(&self) {
         let mut noted = self.written.load(Ordering::Acquire);
         loop {
             self.syncing.fetch_min(noted, Ordering::AcqRel);
@@ -42,9 +74,16 @@ impl UnsyncedLsn {
         }
     }
 
-    /// What was written before the sync began is on the device, or what the device has is taken for the file.
+    /// What was written before the sync began is on the device.
     pub fn forget_synced(&self) {
         self.syncing.store(NONE, Ordering::Release);
+    }
+
+    /// What the device has is taken for the file: no log record is needed. `is_any` as at first.
+    pub fn begin_anew(&self, is_any: bool) {
+        self.move_noted();
+        self.forget_synced();
+        self.is_any.store(is_any.into(), Ordering::Release);
     }
 
     /// The least number of all.
@@ -61,22 +100,35 @@ mod tests {
 
     #[test]
     fn a_number_stays_until_a_sync_that_began_later_has_succeeded() {
-        let lsn = UnsyncedLsn::new();
+        let lsn = Unsynced::new(false);
         assert_eq!((lsn.least(), lsn.is_noted()), (None, false));
+        assert!(!lsn.begin_sync());
         lsn.note(7);
         lsn.note(9);
-        lsn.begin_sync();
+        assert!(lsn.begin_sync());
         assert_eq!((lsn.least(), lsn.is_noted()), (Some(7), false));
         lsn.note(8);
         assert_eq!(lsn.least(), Some(7));
         lsn.forget_synced();
         assert_eq!((lsn.least(), lsn.is_noted()), (Some(8), true));
         // A sync that fails forgets nothing.
-        lsn.begin_sync();
+        assert!(lsn.begin_sync());
         lsn.note(12);
-        lsn.begin_sync();
+        assert!(lsn.begin_sync());
         assert_eq!(lsn.least(), Some(8));
         lsn.forget_synced();
         assert_eq!(lsn.least(), None);
+        lsn.note(3);
+        lsn.begin_anew(true);
+        assert_eq!((lsn.least(), lsn.is_any()), (None, true));
+    }
+
+    #[test]
+    fn what_was_written_is_synced_once() {
+        let unsynced = Unsynced::new(true);
+        assert!(unsynced.is_any() && unsynced.begin_sync() && !unsynced.is_any());
+        assert!(!unsynced.begin_sync());
+        unsynced.set();
+        assert!(unsynced.begin_sync() && !unsynced.begin_sync());
     }
 }

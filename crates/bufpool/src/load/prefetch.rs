@@ -45,8 +45,6 @@ const BATCH_PAGES: usize = 256;
 /// Pages of a request that are looked at, resident ones included; the rest is left alone, so that a call
 /// always returns soon.
 const LOOK_MAX: usize = 1 << 16;
-/// With this many transfers in flight, a reader leaves it to the next completion to begin more.
-const RUNS_ENOUGH: usize = 4;
 
 /// Rounds of plans that a thread carries out in one call. Others are left to the next access or completion.
 const ROUNDS_MAX: usize = 64;
@@ -284,22 +282,18 @@ impl<'p> Prefetch<'p> {
 
 impl<'p> Prefetch<'p> {
     /// Begins to read what streams promise, for a reader that finds its pages in memory. Without the policy
-    /// lock; the first thread to come does it for all. While [`RUNS_ENOUGH`] transfers are in flight it is
-    /// left to the next completion, which comes before the reader runs dry: so a scan shares the work with
-    /// the backend's thread.
+    /// lock; the first thread to come does it for all. While enough transfers are in flight it is left to the
+    /// next completion ([`PlansWaiting`](crate::state::plans::PlansWaiting)), which comes before the reader
+    /// runs dry: so a scan shares the work with the backend's thread.
     pub(crate) fn carry_out_plans(self) {
-        // Sequentially consistent, with `Arrival::complete`: if this thread counts a transfer as in flight,
-        // the transfer's completion sees the plans.
-        if self.pool.plans_waiting.load(Ordering::SeqCst)
-            && self.pool.runs_ahead.load(Ordering::SeqCst) < RUNS_ENOUGH
-        {
+        if self.pool.plans.are_due() {
             self.carry_out_plans_now();
         }
     }
 
     /// Whether reads ahead are to be begun.
     pub(crate) fn has_plans(self) -> bool {
-        self.pool.plans_waiting.load(Ordering::SeqCst)
+        self.pool.plans.are_any()
     }
 
     /// As [`carry_out_plans`](Self::carry_out_plans), however many transfers are in flight. For a reader that
@@ -323,7 +317,7 @@ impl<'p> Prefetch<'p> {
     fn carry_out_round(self) {
         let Wants { plans, wanted } = {
             let mut policy = self.pool.policy.lock();
-            self.pool.plans_waiting.store(false, Ordering::SeqCst);
+            self.pool.plans.take();
             policy.take_wants()
         };
         wanted.into_iter().for_each(|wanted| self.bring_wanted(wanted));
@@ -391,7 +385,7 @@ fn move_mean(mean_ns: &AtomicU64, sample: Duration) {
 }
 
 /// Neighbouring pages of a file on their way in, with nobody waiting for them. One of the pool's
-/// `runs_ahead`. Dropped on the way, by a panic, it gives the pages up.
+/// runs ahead. Dropped on the way, by a panic, it gives the pages up.
 struct Arrival {
     pool: Weak<PoolShared>,
     run: LoadingRun,
@@ -414,7 +408,7 @@ impl Arrival {
         run: LoadingRun,
         leases: Vec<FrameLease>,
     ) -> Self {
-        pool.runs_ahead.fetch_add(1, Ordering::SeqCst);
+        pool.plans.begin_run();
         let AheadCharge { tenant, context, .. } = charge;
         Self { pool: pool.me.clone(), run, tenant, context, begun, submitted: begun, leases }
     }
@@ -558,7 +552,7 @@ impl Drop for Arrival {
             // After a panic the state may be anything. If giving up panics as well, the frames are lost.
             contained(|| self.give_up(&pool));
         }
-        pool.runs_ahead.fetch_sub(1, Ordering::SeqCst);
+        pool.plans.end_run();
         drop_pool_elsewhere(pool);
     }
 }
@@ -658,7 +652,7 @@ mod tests {
             assert_eq!(pool.default_tenant().prefetch([file.page(number)]), 1);
         }
         assert_eq!(pool.shared().policy.lock().free.len(), free);
-        assert_eq!(pool.shared().runs_ahead.load(Ordering::SeqCst), 0);
+        assert_eq!(pool.shared().plans.runs(), 0);
         assert_eq!((pool.stats().prefetch_issued, pool.stats().prefetch_failed), (60, 60));
         pool.check_invariants();
     }
@@ -737,7 +731,7 @@ mod tests {
         });
         let carry_out = || {
             for tenant in &tenants {
-                tenant.pool.plans_waiting.store(true, Ordering::SeqCst);
+                tenant.pool.plans.note();
                 Prefetch::of(&tenant.pool).carry_out_plans_now();
             }
             asked.each_ref().map(|asked| asked.load(Ordering::Relaxed))

@@ -6,7 +6,7 @@ use loom::thread;
 
 use super::model;
 use crate::thread::keys::{KeyPlace, SiteHash, TenantTag};
-use crate::thread::ring::{HitRing, Level, RING_ENTRIES};
+use crate::thread::ring::{HitRing, Level, POOL, RING_ENTRIES, THREAD};
 use crate::thread::site::SiteRef;
 
 fn find_key(ring: &HitRing, tenant: u32) -> Option<KeyPlace> {
@@ -77,5 +77,37 @@ fn keys_are_seen_whole() {
         let mut counted = lock.lock().unwrap();
         drain(&ring, &mut counted);
         assert_eq!(*counted, 6);
+    });
+}
+
+/// A thread ends while its pool looks whether it has. The pool takes the ring back with all that is in it.
+#[test]
+fn the_log_of_a_thread_that_ends_is_taken_back_whole() {
+    model(|| {
+        let ring = Arc::new(HitRing::new());
+        let thread = {
+            let ring = Arc::clone(&ring);
+            thread::spawn(move || {
+                let key = find_key(&ring, 0).expect("room for one key");
+                ring.skip(key);
+                ring.push(PageId(7), FrameId(0), key, false);
+                assert!(!ring.give_up(THREAD), "the pool has it still");
+            })
+        };
+        let (mut pages, mut skipped) = (Vec::new(), 0);
+        let mut look = || {
+            // Before it is drained: nothing is added afterwards.
+            let is_abandoned = ring.is_abandoned();
+            ring.drain(|hit, _| pages.push(hit.page.0));
+            ring.drain_skipped(|more| skipped += more.hits);
+            if is_abandoned {
+                assert_eq!((pages.as_slice(), skipped), ([7].as_slice(), 1));
+                assert!(ring.give_up(POOL), "nobody has it any more");
+            }
+            is_abandoned
+        };
+        let is_over = look();
+        thread.join().unwrap();
+        assert!(is_over || look());
     });
 }

@@ -12,13 +12,23 @@
 //! | marks, write ends: [`memory::frame`](crate::memory::frame) | a change is written before its page is clean or leaves | [`write_back`]: a writer during a flush; a flush of everything against a holder who misses; a departing page, its reader and a miss that waits for its frame |
 //! | the reserve: [`memory::reserve`](crate::memory::reserve) | each frame has one user; who waits for one gets it | [`write_back`]: a copy in flight, a change of its page and a miss that waits; two borrowed frames that come back beside a miss |
 //! | a file's gate: [`files::gate`](crate::files::gate) | no page is loaded behind the back of a close or a truncation | [`gate`]: closing with a load and a write in flight; a load, or a future, that is held off |
-//! | what was written and not synced: [`files::unsynced`](crate::files::unsynced) | the redo point covers it | [`unsynced`]: a writer, a sync that begins and a look |
+//! | what was written and not synced: [`files::unsynced`](crate::files::unsynced) | a flush syncs what it finds clean; the redo point covers it | [`unsynced`]: a writer, a sync that begins and a look; a writer and two flushes |
 //! | landing, parked futures: [`landing`](crate::landing), [`wakers`](crate::wakers) | an outcome is taken once, and its future woken | [`futures`]: a future that is dropped while its load lands; one that parks while the page is let go of |
 //! | page tables: [`page::table`](crate::page::table) | a word that is found is there, and a page has one | [`page_table`]: two threads that make words and one that looks |
 //! | reads without a latch: [`page::word`](crate::page::word), [`thread::reader`](crate::thread::reader) | what is confirmed is whole; no frame is used again while it is read | [`optimistic`]: two changes and a reader; an eviction and a reader |
-//! | the access log: [`thread::ring`](crate::thread::ring), [`thread::keys`](crate::thread::keys) | no hit is lost, doubled or half seen | [`access_log`]: hits beside a drain; keys made and cleared beside a drain |
+//! | the access log: [`thread::ring`](crate::thread::ring), [`thread::keys`](crate::thread::keys) | no hit is lost, doubled or half seen | [`access_log`]: hits beside a drain; keys made and cleared beside a drain; a thread that ends beside its pool's look |
 //! | the policy lock: [`policy::mutex`](crate::policy::mutex) | one has it, and no thread sleeps while it is free | [`policy_lock`]: three threads |
 //! | shares in hand: [`thread::spare`](crate::thread::spare) | a share is ended once | [`shares`]: a share that is left while its handle is given up |
+//! | reads ahead: [`state::plans`](crate::state::plans) | plans are carried out | [`plans`]: the maker of plans and a completion |
+//! | calls of a tier: [`tier::calls`](crate::tier::calls) | none runs once the pool lets go of the tier | [`tier_calls`]: a call and two threads that close |
+//!
+//! Other atomics of the crate need no model. They are counts for statistics, and numbers that only have to
+//! differ (`counters`, `tier::stats`, serial numbers, `sharded`); counts of handles, as those of an `Arc`;
+//! copies of what lies under a lock, for a look without it that may be out of date (`state::aside`, counts of
+//! the reserve, `files::bytes`, `page::readers`); flags that are set once and asked again under a lock
+//! (`closed`, `open_in`, `has_half_changed`, dropped lists of hints); and guesses, of which an old one costs
+//! time at most (`hits::filter`, `tier::usage`, moving averages, what the policy lock has left for the next
+//! miss).
 //!
 //! What the models detect. Each line was tried by breaking the code by hand:
 //!
@@ -31,6 +41,10 @@
 //! | a latch is taken, or let go of, relaxed; the last holder wakes nobody | [`latches::readers_and_writers_exclude_one_another_and_all_are_woken`] |
 //! | a share is left relaxed, or without its barrier | [`shares::a_share_that_is_left_when_its_handle_is_given_up`] |
 //! | numbers of unsynced changes are read in the other order | [`unsynced::what_was_written_is_seen_until_it_is_synced`] |
+//! | what was written is noted relaxed | [`unsynced::what_is_clean_is_durable_after_a_flush`] |
+//! | a thread gives its ring up relaxed | [`access_log::the_log_of_a_thread_that_ends_is_taken_back_whole`] |
+//! | who has made plans looks at the transfers without its fence | [`plans::plans_are_carried_out_by_their_maker_or_the_next_completion`] |
+//! | a call of a tier begins without its fence | [`tier_calls::a_tier_is_detached_when_no_call_of_it_is_running`] |
 //!
 //! Not detected: an optimistic read that begins with a relaxed load of the word.
 
@@ -40,8 +54,10 @@ mod gate;
 mod latches;
 mod optimistic;
 mod page_table;
+mod plans;
 mod policy_lock;
 mod shares;
+mod tier_calls;
 mod unsynced;
 mod write_back;
 

@@ -81,7 +81,7 @@ impl PoolShared {
             }
             between(least);
         }
-        let unsynced = self.policy.lock().files.iter().filter_map(|file| file.unsynced_lsn.least()).min();
+        let unsynced = self.policy.lock().files.iter().filter_map(|file| file.unsynced.least()).min();
         least.into_iter().chain(unsynced).min().map(|least| least.min(end))
     }
 
@@ -96,7 +96,7 @@ impl PoolShared {
     /// The page in `entry` was written to `file`, and is not synced.
     pub(crate) fn note_unsynced(&self, file: &FileShared, entry: &Frame) {
         if self.log.is_some() {
-            file.unsynced_lsn.note(entry.rec_lsn());
+            file.unsynced.note(entry.rec_lsn());
         }
     }
 
@@ -112,7 +112,7 @@ impl PoolShared {
 
     /// Pages of the file were written; to be called before their latches or frames are given back.
     pub(crate) fn count_written(&self, file: &FileShared, pages: usize) {
-        file.set_unsynced();
+        file.unsynced.set();
         self.counters.writes.fetch_add(pages as u64, Ordering::Relaxed);
     }
 }

@@ -6,6 +6,7 @@ pub(crate) mod departing;
 pub(crate) mod dirty;
 pub(crate) mod flushes;
 pub(crate) mod pace;
+pub(crate) mod plans;
 pub(crate) mod shared;
 pub(crate) mod waiting;
 pub(crate) mod write_back;

@@ -32,6 +32,7 @@ use crate::policy::state::PolicyState;
 use crate::state::aside::AsideFrames;
 use crate::state::counters::Counters;
 use crate::state::flushes::Flushes;
+use crate::state::plans::PlansWaiting;
 use crate::state::write_back::WriteBack;
 use crate::thread::holds::HoldsPlace;
 use crate::tier::TierRange;
@@ -66,10 +67,8 @@ pub(crate) struct PoolShared {
     pub frames: FrameTable,
     // Written by many threads, so away from what each access reads.
     pub policy: CachePadded<PolicyMutex<PolicyState>>,
-    /// Something is to be read ahead.
-    pub plans_waiting: AtomicBool,
-    /// Transfers of prefetched pages in flight.
-    pub runs_ahead: AtomicUsize,
+    /// What is to be read ahead, and transfers of prefetched pages in flight.
+    pub plans: PlansWaiting,
     /// How long such a transfer takes, queueing included; a moving average.
     pub ahead_latency_ns: AtomicU64,
     /// How long it takes to submit such a transfer; a moving average.
@@ -113,7 +112,8 @@ pub(crate) struct PoolShared {
 
     /// Frames that optimistic readers have yet to leave.
     pub aside: AsideFrames,
-    /// Misses that wait for a frame; see [`PoolShared::frame_may_be_free`].
+    /// Misses that wait for a frame; see [`PoolShared::frame_may_be_free`]. A wake-up that comes between a
+    /// miss's last look and its sleep is lost: no such sleep is longer than a poll of the search.
     pub frame_waiters: AtomicU32,
     pub frame_lock: Mutex<()>,
     /// Wakes futures.
@@ -204,7 +204,7 @@ impl PoolShared {
     /// As [`note_plans`](Self::note_plans), without asking managers and lists of reads what they want.
     pub(crate) fn note_plans_made(&self, policy: &PolicyState) {
         if policy.has_wants() {
-            self.plans_waiting.store(true, Ordering::SeqCst);
+            self.plans.note();
         }
     }
 

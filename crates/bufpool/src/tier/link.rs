@@ -2,7 +2,7 @@
 //! believed.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bufpool_policies::{PageId, PageWorth, contained};
@@ -14,6 +14,7 @@ use crate::memory::frame::Below;
 use crate::sync::deadline_after;
 use crate::tier::admission::Admission;
 use crate::tier::buffer::{Buffers, Envelope, TierBuffer, TierPage};
+use crate::tier::calls::Calls;
 use crate::tier::deadlines::Deadlines;
 use crate::tier::done::{Answer, GivenCopy, Question};
 use crate::tier::gauge::{Gauge, PassedBy, Took};
@@ -44,9 +45,8 @@ pub(crate) struct TierLink {
     gauge: Option<Mutex<Gauge>>,
     usage: SharedUsage,
     began: Instant,
-    is_detached: AtomicBool,
-    /// Calls of the tier about pages that are running.
-    calls: AtomicUsize,
+    /// Of the tier, about pages. They are over once the pool has let go of the tier.
+    calls: Calls,
     questions: Arc<Questions>,
     /// What the tier is to be told before it is asked next.
     life: Mutex<Option<Life>>,
@@ -98,8 +98,7 @@ impl TierLink {
             gauge: (!to.is_deterministic).then(|| Mutex::new(Gauge::new(frames))),
             usage: SharedUsage::new(Usage::All),
             began: Instant::now(),
-            is_detached: AtomicBool::new(false),
-            calls: AtomicUsize::new(0),
+            calls: Calls::new(),
             questions: Arc::default(),
             life: Mutex::default(),
             counts: Counts::default(),
@@ -369,13 +368,13 @@ impl TierLink {
     /// Lets go of the tier, once, because the pool is closing. From then on another pool may have the tier.
     /// Waits for calls that are running, at most as long as for an answer.
     pub fn close(&self) {
-        if self.is_detached.swap(true, Ordering::SeqCst) {
+        if !self.calls.end() {
             return;
         }
         // A tier may answer within the call that asks, and the code that is told may drop the pool. Then
         // this thread is in that call itself.
         let until = if Questions::is_telling() { Instant::now() } else { deadline_after(self.wait) };
-        while self.calls.load(Ordering::SeqCst) > 0 && Instant::now() < until {
+        while self.calls.are_running() && Instant::now() < until {
             std::thread::sleep(CALL_POLL);
         }
         self.contained((), || self.tier.detach());
@@ -445,14 +444,8 @@ impl TierLink {
 
     /// Makes a call of the tier about pages, unless the pool has let go of it; then it returns `otherwise`.
     fn guarded<R>(&self, otherwise: R, call: impl FnOnce() -> R) -> R {
-        // In this order, because [`close`](Self::close) looks at the two in the other order.
-        self.calls.fetch_add(1, Ordering::SeqCst);
-        let answer = match self.is_detached.load(Ordering::SeqCst) {
-            true => otherwise,
-            false => self.contained(otherwise, call),
-        };
-        self.calls.fetch_sub(1, Ordering::SeqCst);
-        answer
+        let Some(_running) = self.calls.begin() else { return otherwise };
+        self.contained(otherwise, call)
     }
 
     /// Makes a call of the tier. If it panics, counts that and returns `panicked`.

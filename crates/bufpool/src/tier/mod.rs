@@ -40,6 +40,7 @@
 
 pub(crate) mod admission;
 mod buffer;
+pub(crate) mod calls;
 #[cfg(feature = "zstd")]
 mod compressed;
 mod copies;
