@@ -93,6 +93,8 @@ unsafe fn make(site: *const bufpool_site, made: &AtomicPtr<Site>) -> Outcome<&'s
         Cow::Owned(file) => Box::leak(file.into_boxed_str()),
     };
     let new = Box::into_raw(Box::new(Site::new(name, file, line, 0)));
+    // Release: who finds the site in `made_site` finds it complete. Acquire: so does this thread one that
+    // another has made meanwhile.
     match made.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
         // SAFETY: a box made above, which from here on is shared and never freed.
         Ok(_) => Ok(unsafe { &*new }),

@@ -8,7 +8,7 @@ use parking_lot::{Mutex, MutexGuard};
 /// it may have the whole last page.
 pub(crate) struct ByteLength {
     bytes: AtomicU64,
-    /// Space on the device is allocated up to this byte.
+    /// Space on the device is allocated up to this byte. Read and changed under `changing`.
     allocated: AtomicU64,
     /// Held while the device's length changes, with the lock of all operations on the length or that of syncs
     /// held before: a sync must not cut off what was just added.

@@ -86,7 +86,9 @@ impl Tenant {
         self.open_in() == PoolTag::CLOSED
     }
 
-    /// The pool that the tenant is open in; [`PoolTag::CLOSED`] if it is closed.
+    /// The pool that the tenant is open in; [`PoolTag::CLOSED`] if it is closed. Relaxed: it is closed under
+    /// the policy lock, under which all that depends on it [looks again](Self::lock_policy). An access that
+    /// still finds it open is one from before.
     #[inline(always)]
     pub(crate) fn open_in(&self) -> PoolTag {
         PoolTag::from_ptr(self.shared.open_in.load(Ordering::Relaxed))

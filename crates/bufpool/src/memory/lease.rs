@@ -31,7 +31,8 @@ impl FrameLease {
     /// # Safety
     ///
     /// The caller has taken the frame out of the word, or holds the word exclusively and gives up its other
-    /// ways to the bytes.
+    /// ways to the bytes. Or it has a latch on the word and lends the lease out by shared reference only, as
+    /// long as it keeps the latch, and as the latch allows: nobody writes to the bytes meanwhile.
     pub unsafe fn from_word(frame: FrameId) -> Self {
         Self { frame }
     }

@@ -53,13 +53,15 @@ impl ReaderRegistry {
         if !self.all.contains(&reader) {
             return None;
         }
-        // SAFETY: a thread takes its own reader out before its memory goes.
+        // SAFETY: as for `reading`.
         Some(unsafe { reader.0.as_ref() })
     }
 
     /// Those that are reading now, with the count of the read.
     fn reading(&self) -> Vec<(ReaderRef, u64)> {
-        // SAFETY: a thread takes its own reader out before its memory goes.
+        // SAFETY: each is in the memory of a thread that has not ended, which takes it out before that memory
+        // goes (`end`, under the lock that the caller holds), or was leaked. In the child of a fork, the
+        // memory of the parent's other threads is still there.
         self.all
             .iter()
             .filter_map(|reader| Some((*reader, unsafe { reader.0.as_ref() }.reading()?)))

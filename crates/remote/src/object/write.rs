@@ -18,7 +18,7 @@ use super::store::random;
 /// What writes need beside the state.
 #[derive(Debug, Default)]
 pub(super) struct Writes {
-    /// Names of chunks that were given out.
+    /// Names of chunks that were given out. Only that no two are the same counts.
     sequence: AtomicU64,
     /// One commit at a time, and none while the file begins anew.
     pub commit: Mutex<()>,

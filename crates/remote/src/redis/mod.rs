@@ -92,6 +92,7 @@ pub struct RedisTier {
     address: String,
     namespace: String,
     single_pool: bool,
+    /// A pool uses it, or is about to. Taken by one exchange; given back, by a release, after `used` is none.
     is_in_use: AtomicBool,
     /// None while no pool uses it.
     used: Mutex<Option<Arc<Used>>>,

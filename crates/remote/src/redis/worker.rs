@@ -70,7 +70,7 @@ struct LastError {
 #[derive(Clone)]
 struct Line {
     connection: Connection,
-    /// It failed, and another one is to be made.
+    /// It failed, and another one is to be made. Set once; a request that misses it fails by itself.
     is_broken: Arc<AtomicBool>,
 }
 
