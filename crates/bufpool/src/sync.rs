@@ -5,11 +5,11 @@
 //! parking_lot directly. Loom knows no time, so waits have no deadline there.
 
 #[cfg(not(bufpool_loom))]
-pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
 
 #[cfg(bufpool_loom)]
-pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
+pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 
 /// The reader's half of a pair with [`barrier_everywhere`](crate::sys::barrier_everywhere). It only keeps
 /// the order in the program; the other half makes that the order for all processors. The model checker has

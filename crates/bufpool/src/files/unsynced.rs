@@ -3,15 +3,15 @@
 //! A page is written, that is noted here, and only then the page counts as clean. So a flush that finds it
 //! clean finds it here, or comes after the sync that has covered it.
 
-use crate::sync::{AtomicU8, AtomicU64, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, Ordering};
 
 /// No log record is needed.
 const NONE: u64 = u64::MAX;
 
 /// See the [module](self). There is one sync at a time.
 pub(crate) struct Unsynced {
-    /// Not 0 if something was written since the last sync began.
-    is_any: AtomicU8,
+    /// Something was written since the last sync began.
+    is_any: AtomicBool,
     /// The least log sequence number of changes of pages written since the last sync began.
     written: AtomicU64,
     /// Of those that the sync under way covers, or that a failed one has not made durable.
@@ -22,23 +22,19 @@ impl Unsynced {
     /// No log record is needed. `is_any`: what is found in the file may be as little durable as what was
     /// written.
     pub fn new(is_any: bool) -> Self {
-        Self {
-            is_any: AtomicU8::new(is_any.into()),
-            written: AtomicU64::new(NONE),
-            syncing: AtomicU64::new(NONE),
-        }
+        Self { is_any: AtomicBool::new(is_any), written: AtomicU64::new(NONE), syncing: AtomicU64::new(NONE) }
     }
 
     /// Something was written. To be called before a written page counts as clean.
     pub fn set(&self) {
         // Release: a sync that sees this covers what was written. An exchange, as that of `begin_sync`: of
         // these the model checker knows that each sees the one before.
-        self.is_any.swap(1, Ordering::Release);
+        self.is_any.swap(true, Ordering::Release);
     }
 
     /// Whether a flush would sync the file.
     pub fn is_any(&self) -> bool {
-        self.is_any.load(Ordering::Acquire) != 0
+        self.is_any.load(Ordering::Acquire)
     }
 
     /// The write of a page is over, whose changes were logged from `rec_lsn` on. To be called before the page
@@ -56,7 +52,7 @@ impl Unsynced {
     /// the while what it covers.
     pub fn begin_sync(&self) -> bool {
         // Numbers are noted after writes: one may be left of a write that an earlier sync has covered.
-        let is_any = self.is_any.swap(0, Ordering::AcqRel) != 0 || self.is_noted();
+        let is_any = self.is_any.swap(false, Ordering::AcqRel) || self.is_noted();
         if is_any {
             self.move_noted();
         }
@@ -83,7 +79,7 @@ impl Unsynced {
     pub fn begin_anew(&self, is_any: bool) {
         self.move_noted();
         self.forget_synced();
-        self.is_any.store(is_any.into(), Ordering::Release);
+        self.is_any.store(is_any, Ordering::Release);
     }
 
     /// The least number of all.

@@ -59,13 +59,14 @@ impl ReaderRegistry {
 
     /// Those that are reading now, with the count of the read.
     fn reading(&self) -> Vec<(ReaderRef, u64)> {
-        // SAFETY: each is in the memory of a thread that has not ended, which takes it out before that memory
-        // goes (`end`, under the lock that the caller holds), or was leaked. In the child of a fork, the
-        // memory of the parent's other threads is still there.
-        self.all
-            .iter()
-            .filter_map(|reader| Some((*reader, unsafe { reader.0.as_ref() }.reading()?)))
-            .collect()
+        let reading = |reader: &ReaderRef| {
+            // SAFETY: it is in the memory of a thread that has not ended, which takes it out before that
+            // memory goes (`end`, under the lock that the caller holds), or was leaked. In the child of a
+            // fork, the memory of the parent's other threads is still there.
+            let count = unsafe { reader.0.as_ref() }.reading()?;
+            Some((*reader, count))
+        };
+        self.all.iter().filter_map(reading).collect()
     }
 }
 

@@ -6,15 +6,15 @@
 //! transfers are in flight; the completion takes its own off their number, then looks whether plans wait. One
 //! of them sees the other.
 
-use crate::sync::{AtomicU8, AtomicU64, Ordering, fence};
+use crate::sync::{AtomicBool, AtomicU64, Ordering, fence};
 
 /// With this many transfers in flight, a reader leaves it to the next completion to begin more.
 pub(crate) const RUNS_ENOUGH: u64 = if cfg!(bufpool_loom) { 1 } else { 4 };
 
 /// See the [module](self).
 pub(crate) struct PlansWaiting {
-    /// Not 0 while something is to be read ahead. Changed under the policy lock, with the plans.
-    are_any: AtomicU8,
+    /// Something is to be read ahead. Changed under the policy lock, with the plans.
+    are_any: AtomicBool,
     /// Transfers of prefetched pages in flight.
     runs: AtomicU64,
 }
@@ -22,23 +22,23 @@ pub(crate) struct PlansWaiting {
 impl PlansWaiting {
     /// No plans, and nothing in flight.
     pub fn new() -> Self {
-        Self { are_any: AtomicU8::new(0), runs: AtomicU64::new(0) }
+        Self { are_any: AtomicBool::new(false), runs: AtomicU64::new(0) }
     }
 
     /// Plans wait. The caller holds the policy lock, and has its turn later.
     pub fn note(&self) {
-        self.are_any.store(1, Ordering::Relaxed);
+        self.are_any.store(true, Ordering::Relaxed);
     }
 
     /// The plans are about to be taken. The caller holds the policy lock until it has them.
     pub fn take(&self) {
-        self.are_any.store(0, Ordering::Relaxed);
+        self.are_any.store(false, Ordering::Relaxed);
     }
 
     /// Whether plans wait.
     pub fn are_any(&self) -> bool {
         // Relaxed: who makes plans sees them itself, and others need not.
-        self.are_any.load(Ordering::Relaxed) != 0
+        self.are_any.load(Ordering::Relaxed)
     }
 
     /// Whether plans wait that are not left to the next completion.

@@ -4,13 +4,13 @@
 //! between: the caller counts its call, then looks whether calls are over; the other says that they are, then
 //! looks at the count. One of them sees the other.
 
-use crate::sync::{AtomicU8, AtomicU64, Ordering, fence};
+use crate::sync::{AtomicBool, AtomicU64, Ordering, fence};
 
 /// See the [module](self).
 pub(crate) struct Calls {
     running: AtomicU64,
-    /// Not 0 once no call may begin any more.
-    are_over: AtomicU8,
+    /// No call may begin any more.
+    are_over: AtomicBool,
 }
 
 /// A call that is running as long as this lives.
@@ -18,7 +18,7 @@ pub(crate) struct Call<'c>(&'c Calls);
 
 impl Calls {
     pub fn new() -> Self {
-        Self { running: AtomicU64::new(0), are_over: AtomicU8::new(0) }
+        Self { running: AtomicU64::new(0), are_over: AtomicBool::new(false) }
     }
 
     /// Begins a call; none if calls are over.
@@ -27,12 +27,12 @@ impl Calls {
         let call = Call(self);
         // Pairs with the fence in `end`.
         fence(Ordering::SeqCst);
-        (self.are_over.load(Ordering::Relaxed) == 0).then_some(call)
+        (!self.are_over.load(Ordering::Relaxed)).then_some(call)
     }
 
     /// No call begins from here on. False if they were over before.
     pub fn end(&self) -> bool {
-        let is_first = self.are_over.swap(1, Ordering::Relaxed) == 0;
+        let is_first = !self.are_over.swap(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         is_first
     }
