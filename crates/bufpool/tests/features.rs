@@ -19,7 +19,7 @@ use bufpool::{
     ErrorKind, File, FileOptions, HintPolicy, HintedPage, Hints, IoOperation, ManagerKind, OwnedPin,
     OwnedReadGuard, Policy, Pool, PoolOptions, Program, ReadFuture, Result, Tenant,
 };
-use common::{MRU, PAGE_BYTES, Random, small, stamp, version};
+use common::{MRU, PAGE_BYTES, Random, WISHES, small, stamp, version};
 use tiers_below::Below;
 
 const TENANTS: usize = 4;
@@ -126,23 +126,6 @@ struct World {
     mru: Program,
     wishes: Program,
 }
-
-const WISHES: &str = "policy wishes {
-   queue all  ghost left  int wish  const one = 1
-   event initial { ret }
-   event fault(p) { recall t, left, p ; setmeta p, t ; enqt all, p ; ret }
-   event access(p) { enqt all, p ; ret }
-   event gone(p) { remember left, p ; ret }
-   event mistake(p) { enqh all, p ; ret }
-   event replace(c) { peekt v, all
-                L:    isnil t, v ; jnz t, none
-                      eq t, wish, one ; jz t, look ; flush v
-                look: lt t, one, wish ; jz t, held ; setmod v
-                held: pinned t, v ; jz t, take
-                      prev v, v ; jmp L
-                take: ret v
-                none: ret c }
- }";
 
 fn options(random: &mut Random) -> PoolOptions {
     let allocations = [

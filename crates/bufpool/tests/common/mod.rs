@@ -32,6 +32,24 @@ pub const MRU: &str = "policy mru {
                 none: ret c }
 }";
 
+/// The text of a program that looks at everything and has wishes: with 1 to write pages, with more to mark them.
+pub const WISHES: &str = "policy wishes {
+  queue all  ghost left  int wish  const one = 1
+  event initial     { ret }
+  event fault(p)    { recall t, left, p ; setmeta p, t ; enqt all, p ; ret }
+  event access(p)   { enqt all, p ; ret }
+  event gone(p)     { remember left, p ; ret }
+  event mistake(p)  { enqh all, p ; ret }
+  event replace(c)  { peekt v, all
+                L:    isnil t, v ; jnz t, none
+                      eq t, wish, one ; jz t, look ; flush v
+                look: lt t, one, wish ; jz t, held ; setmod v
+                held: pinned t, v ; jz t, take
+                      prev v, v ; jmp L
+                take: ret v
+                none: ret c }
+}";
+
 /// A place for files on a real file system, so that direct I/O is tried.
 pub fn directory() -> TempDir {
     // Cargo sets the variable for tests, and not for fuzz targets, which use no real files.

@@ -4,7 +4,7 @@ use arbitrary::{Arbitrary, Unstructured};
 use bufpool::sim::SimFailure;
 use bufpool::{IoOperation, Policy};
 
-use super::super::common::PAGE_BYTES;
+use super::super::common::{PAGE_BYTES, WISHES};
 
 pub const TENANTS: usize = 3;
 /// Operations name pages below this, whether the file has them or not.
@@ -25,22 +25,7 @@ pub const FAILING: [IoOperation; 4] =
 /// Policy programs: one that looks at everything and has wishes, one without an event `access`, one that runs
 /// for ever, and a privileged one that releases pages.
 pub const PROGRAMS: [&str; 4] = [
-    "policy wishes {
-       queue all  ghost left  int wish  const one = 1
-       event initial { ret }
-       event fault(p) { recall t, left, p ; setmeta p, t ; enqt all, p ; ret }
-       event access(p) { enqt all, p ; ret }
-       event gone(p) { remember left, p ; ret }
-       event mistake(p) { enqh all, p ; ret }
-       event replace(c) { peekt v, all
-                    L:    isnil t, v ; jnz t, none
-                          eq t, wish, one ; jz t, look ; flush v
-                    look: lt t, one, wish ; jz t, held ; setmod v
-                    held: pinned t, v ; jz t, take
-                          prev v, v ; jmp L
-                    take: ret v
-                    none: ret c }
-     }",
+    WISHES,
     "policy random {
        event initial { ret }
        event fault(p) { ret }
