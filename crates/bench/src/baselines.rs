@@ -57,7 +57,8 @@ fn read_file(path: &Path, rows: &mut Vec<Row>) -> Result<()> {
     for (number, line) in (2..).zip(lines) {
         rows.push(parse_row(line).with_context(|| {
             format!(
-                "{shown}: line {number}: expected {HEADER} with a capacity from 1 and a ratio from 0 to 1, found `{line}`"
+                "{shown}: line {number}: expected {HEADER} with a capacity from 1 and a ratio from 0 to 1, \
+                 found `{line}`"
             )
         })?);
     }

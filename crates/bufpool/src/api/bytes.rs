@@ -282,7 +282,9 @@ pub(super) fn write_at<'f>(
     let end = offset.checked_add(bytes.len() as u64).ok_or_else(too_long)?;
     if end > file.byte_len() && !bytes.is_empty() {
         let is_possible = grows && end.div_ceil(page_bytes as u64) <= 1 << bits;
-        is_possible.then_some(()).ok_or_else(too_long)?;
+        if !is_possible {
+            return Err(too_long());
+        }
         file.reach(tenant, origin, end, OPERATION)?;
     }
     let mut parts = file.parts(offset, bytes.len());

@@ -50,8 +50,8 @@ pub(crate) struct Room {
 /// What a list would say if it was asked again what it wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Rest {
-    /// Nobody knows.
-    None,
+    /// Nobody knows: it may want something.
+    Unknown,
     /// Nothing, before it changes or a frame's use costs nothing.
     LacksFrames,
     /// Nothing, before it changes.
@@ -62,7 +62,7 @@ impl Rest {
     /// Whether the list need not be asked, with so much room.
     pub fn holds(self, room: Room) -> bool {
         match self {
-            Self::None => false,
+            Self::Unknown => false,
             Self::LacksFrames => room.harmless == 0,
             Self::Idle => true,
         }
@@ -386,7 +386,7 @@ impl OpenList {
         let (mut is_contiguous, mut frontier, mut stop) = (true, self.frontier, None);
         for (scanned, (position, page)) in self.list.from(self.frontier).enumerate() {
             if scanned == WANTS_SCANNED || out.len() - first >= room_in_flight as usize || room.pages == 0 {
-                rest = Rest::None;
+                rest = Rest::Unknown;
                 break;
             }
             if position >= reach.end {
@@ -404,7 +404,7 @@ impl OpenList {
             }
             // From here on what the list gets depends on others.
             let is_first = rest == Rest::Idle;
-            rest = Rest::None;
+            rest = Rest::Unknown;
             if passed_over(page) {
                 continue;
             }
@@ -416,7 +416,7 @@ impl OpenList {
                 room.harmless -= 1;
             } else if victims.next().is_none_or(|next| next <= position) {
                 // Nor does any page behind this one get a frame, whatever becomes of this one.
-                rest = if is_first { Rest::LacksFrames } else { Rest::None };
+                rest = if is_first { Rest::LacksFrames } else { Rest::Unknown };
                 stop = Some(position);
                 break;
             } else if !reach.exchanges(want, self.list.use_after(position), &out[first..]) {

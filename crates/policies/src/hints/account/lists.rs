@@ -67,7 +67,7 @@ impl Brief {
 
     /// Of a list that has changed.
     fn of(list: &OpenList) -> Self {
-        Self { farthest: list.farthest().unwrap_or(f64::NEG_INFINITY), rest: Rest::None }
+        Self { farthest: list.farthest().unwrap_or(f64::NEG_INFINITY), rest: Rest::Unknown }
     }
 }
 
