@@ -3,9 +3,9 @@
 //! A context is a call site, the scopes around it and the class of the page. It gets a number at its first
 //! access, which is what managers, recordings and reports know it by. Tenants that access from the same
 //! context share its number. No context gets a number that another one has, nor, before 2^32 contexts have
-//! come and gone, one that another one had. A tenant has at most
-//! [`CONTEXTS_MAX`] contexts at a time. When one more comes, the least recently used eighth of them is
-//! recycled: their counts are added to a sum. A recycled context that comes again counts from 0.
+//! come and gone, one that another one had. A tenant has at most [`CONTEXTS_MAX`] contexts at a time. When
+//! one more comes, the least recently used eighth of them is recycled: their counts are added to a sum. A
+//! recycled context that comes again counts from 0.
 
 use std::collections::{HashMap, HashSet};
 
