@@ -32,7 +32,8 @@ pub const MRU: &str = "policy mru {
                 none: ret c }
 }";
 
-/// The text of a program that looks at everything and has wishes: with 1 to write pages, with more to mark them.
+/// The text of a program that looks at everything and has wishes.
+/// With wish 1 it writes pages, with a greater one it marks them.
 pub const WISHES: &str = "policy wishes {
   queue all  ghost left  int wish  const one = 1
   event initial     { ret }
