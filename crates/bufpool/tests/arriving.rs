@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use bufpool::sim::{SimDevice, SimFailure, SimFault};
 use bufpool::tier::{MemoryTier, TierAdmit, TierPolicy};
-use bufpool::{ErrorKind, File, HintedPage, Hints, IoOperation, PoolOptions, Tenant};
-use common::{block_on, kind, open_on, small, stamped_device};
+use bufpool::{ErrorKind, File, FileOptions, HintedPage, Hints, IoOperation, PageView, PoolOptions, Tenant};
+use common::{PAGE_BYTES, block_on, kind, open_on, small, stamped_device};
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
@@ -90,6 +90,24 @@ fn a_miss_that_finds_no_frame_leaves_the_tier_its_copy() {
     drop(pins);
     drop(tenant.read(file.page(3)).unwrap());
     assert_eq!(tier_hits(&pool) - before, 1);
+}
+
+/// The pages that leave for those of the batch may still be read without a latch.
+#[test]
+fn a_batch_whose_frames_may_still_be_read_leaves_the_tier_its_copies() {
+    let (device, pool, file) = above_a_tier(small().manager(None));
+    let tenant = pool.default_tenant();
+    device.put("other", &vec![0; 32 * PAGE_BYTES]);
+    let other = pool.open_file("other", FileOptions::new().optimistic(true)).unwrap();
+    (0..32).for_each(|number| _ = tenant.optimistic(other.page(number), |_| ()).unwrap());
+    let before = tier_hits(&pool);
+    let within = |_: PageView<'_>| {
+        let pages = tenant.read_many(&[file.page(103), file.page(104)]);
+        pages.into_iter().filter(|page| matches!(page, Ok(Some(_)))).count()
+    };
+    assert_eq!(tenant.optimistic(other.page(31), within).unwrap().0, 0);
+    read_all(&tenant, &file, [103, 104]);
+    assert_eq!(tier_hits(&pool) - before, 2);
 }
 
 #[test]

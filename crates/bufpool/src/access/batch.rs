@@ -319,15 +319,11 @@ impl<'g> ReadSource for Stream<'_, '_, 'g> {
             let is_short = admitted.len() < count;
             for admitted in admitted {
                 let entry = self.waiting.next().expect("a page for each answer");
-                // If the victim cannot leave, this page gets no guard.
-                if let Ok(Emptied::Frame(lease)) = Eviction::of(pool).vacate(
-                    admitted,
-                    tenant.tenant_id(),
-                    entry.site,
-                    false,
-                    Emptying::Waiting(None),
-                ) {
-                    self.begin(entry, lease, reads);
+                let (id, how) = (tenant.tenant_id(), Emptying::Waiting(None));
+                match Eviction::of(pool).vacate(admitted, id, entry.site, false, how) {
+                    Ok(Emptied::Frame(lease)) => self.begin(entry, lease, reads),
+                    // The victim cannot leave, so this page gets no guard.
+                    Ok(_) | Err(_) => entry.load.give_up(),
                 }
             }
             if is_short {
