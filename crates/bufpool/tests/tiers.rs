@@ -826,6 +826,8 @@ fn what_no_tier_can_do_is_refused_when_the_pool_is_opened() {
     assert_eq!(kind(Arc::new(in_file(u32::MAX)), TierPolicy::Demote), ErrorKind::InvalidOptions);
     assert_eq!(kind(Arc::new(CompressedTier::new(u64::MAX)), TierPolicy::Demote), ErrorKind::InvalidOptions);
     assert!(!folder.path().join("tier").exists(), "nothing was made");
+    let panics = Arc::new(Hoarder::new(Answer::PanicsAttached));
+    assert_eq!(kind(panics, TierPolicy::Demote), ErrorKind::InvalidOptions);
     // A tier has one pool at a time, and another one later.
     let tier = Arc::new(MemoryTier::new(40));
     let first = over(small(), Arc::clone(&tier) as _, TierPolicy::Demote).open().unwrap();

@@ -84,7 +84,8 @@ impl TierLink {
             let message = "TierPolicy::Promote offers pages when they come in, before they are accessed or leave; expected TierAdmit::All";
             return Err(Error::new(ErrorKind::InvalidOptions, "open tier", message));
         }
-        tier.attach(to)?;
+        let panicked = || Err(Error::of_tier("the tier panicked when it was attached; expected an answer"));
+        contained(|| tier.attach(to)).unwrap_or_else(panicked)?;
         let buffers = (BUFFERS_BYTES_MAX / to.page_bytes).clamp(BUFFERS_MIN, BUFFERS_MAX);
         Ok(Arc::new(Self {
             tier,

@@ -85,7 +85,7 @@ pub trait Tier: Send + Sync {
     ///
     /// # Errors
     ///
-    /// If the tier cannot serve this pool, which then does not open.
+    /// If the tier cannot serve this pool, which then does not open. Nor does it if this panics.
     fn attach(&self, to: &Attachment) -> Result<()>;
 
     /// Offers a page that leaves memory. Never waits: a tier that has no room for it at once refuses. If the

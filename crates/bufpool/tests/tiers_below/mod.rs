@@ -100,10 +100,12 @@ pub enum Answer {
     Nothing,
     /// Nothing, ever: it keeps the question.
     Never,
+    /// It panics when it is attached.
+    PanicsAttached,
 }
 
 impl Answer {
-    /// All answers but [`Never`](Self::Never).
+    /// All answers but [`Never`](Self::Never) and [`PanicsAttached`](Self::PanicsAttached).
     pub const ALL: [Self; 9] = [
         Self::AsAsked,
         Self::FirstVersion,
@@ -154,6 +156,7 @@ impl Hoarder {
 
 impl Tier for Hoarder {
     fn attach(&self, to: &Attachment) -> Result<()> {
+        assert_ne!(self.answer, Answer::PanicsAttached);
         self.promotes.store(to.policy == TierPolicy::Promote, Ordering::Relaxed);
         Ok(())
     }
@@ -177,7 +180,7 @@ impl Tier for Hoarder {
             Answer::FirstVersion | Answer::FirstBytes => copies.first().cloned(),
             Answer::LastVersion => copies.last().cloned(),
             Answer::OtherPage => self.copies(page.file_tag, page.number + 1).last().cloned(),
-            Answer::Panics => std::panic::panic_any(crate::common::Bomb),
+            Answer::Panics | Answer::PanicsAttached => std::panic::panic_any(crate::common::Bomb),
             Answer::Nothing => None,
             Answer::Never => return self.kept.lock().unwrap().push((into, done)),
         };
