@@ -343,19 +343,19 @@ fn a_pipe_is_read_once_or_refused() {
 
 /// `timeout` ends what would wait for ever.
 #[test]
-fn a_named_pipe_that_nobody_writes_to_is_said_to_be_one() {
+fn a_named_pipe_whose_other_end_nobody_has_is_said_to_be_one() {
     let dir = tempfile::tempdir().unwrap();
     let pipe = |name: &str| {
         let path = dir.path().join(name);
         assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
         path
     };
-    let [silent, _beside] = [pipe("silent"), pipe("t.files.tsv")];
+    let [silent, unread, _beside] = [pipe("silent"), pipe("unread"), pipe("t.files.tsv")];
     let trace = write(&dir, "t.txt", "1\n");
     let baselines = dir.path().join("baselines");
     fs::create_dir(&baselines).unwrap();
     pipe("baselines/rows.csv");
-    let [silent, trace, baselines] = [&silent, &trace, &baselines].map(|path| text(path));
+    let [silent, unread, trace, baselines] = [&silent, &unread, &trace, &baselines].map(|path| text(path));
     let folder = text(dir.path());
     let program = format!("program:{silent}");
     let sim = |trace, policy| vec!["sim", "--trace", trace, "--frames", "1", "--policy", policy];
@@ -369,6 +369,7 @@ fn a_named_pipe_that_nobody_writes_to_is_said_to_be_one() {
             vec!["check-baselines", baselines, "--traces", folder],
             "rows.csv: cannot be read, expected a CSV file",
         ),
+        (vec!["gen", "loop", "--out", unread], "unread: cannot be written"),
     ];
     let runs = commands.map(|(arguments, expected)| {
         let mut command = Command::new("timeout");
@@ -380,10 +381,9 @@ fn a_named_pipe_that_nobody_writes_to_is_said_to_be_one() {
         let message = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{expected}: {message}");
         assert!(message.contains(expected), "{expected:?} is missing in: {message}");
-        assert!(
-            message.contains("it is a FIFO (named pipe), expected a program that has it open for writing"),
-            "{message}"
-        );
+        let other_end = if expected.ends_with("written") { "reading" } else { "writing" };
+        let why = format!("it is a FIFO (named pipe), expected a program that has it open for {other_end}");
+        assert!(message.contains(&why), "{message}");
     }
 }
 
@@ -393,7 +393,11 @@ fn a_named_pipe_that_nobody_writes_to_is_said_to_be_one() {
 fn pipes_with_writers_are_read_to_their_ends() {
     let dir = tempfile::tempdir().unwrap();
     let script = r#"
-        mkfifo pipe.txt
+        mkfifo pipe.txt out
+        (sleep 0.2; cat out > got) &
+        "$BUFBENCH" gen loop --out out
+        wait
+        "$BUFBENCH" gen loop | cmp - got
         (sleep 0.2; echo 1; sleep 0.2; echo 2; echo 1) > pipe.txt &
         "$BUFBENCH" sim --trace pipe.txt --policy lru --frames 2 --format csv
         "$BUFBENCH" sim --trace <(echo 1; sleep 0.2; echo 1) --policy program:<(cat policy) --frames 2 --format csv
@@ -843,7 +847,7 @@ fn check_baselines_fails_when_an_exact_policy_differs_and_only_then() {
     csv("t,2,LRU,1.0\nt,2,LeCaR,0.5\nt,2,Random,0.5\nt,3,LeCaR,0.5\n");
     let rows = bufbench(&["check-baselines", text(dir.path()), "--traces", text(dir.path()), "--rows"]);
     let note = String::from_utf8(rows.stderr).unwrap();
-    assert!(note.contains("1 rows compared, 3 rows skipped: no such policy here as LeCaR Random"), "{note}");
+    assert!(note.contains("rows compared: 1, skipped: 3 (no such policy here as LeCaR Random)"), "{note}");
     for ratio in ["2", "-1", "NaN"] {
         csv(&format!("t,2,LRU,0.5\nt,3,LRU,{ratio}\n"));
         let refused = failure(&["check-baselines", text(dir.path()), "--traces", text(dir.path())]);

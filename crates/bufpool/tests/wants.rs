@@ -188,6 +188,8 @@ fn a_manager_that_panics_is_dropped() {
     world.shared.lock().unwrap().panics = true;
     let stats = world.want(world.pages(20..24), 1);
     assert_eq!((stats.tenants[1].manager, stats.prefetch_issued), ("none", 4));
+    let report = world.pool.report().to_string();
+    assert!(stats.tenants[1].manager_panics == 1 && report.contains("none (panicked)"), "{report}");
     world.shared.lock().unwrap().panics = false;
     assert_eq!(world.want(world.pages(20..24), 2).prefetch_issued, 4);
     world.read(10);

@@ -155,7 +155,7 @@ pub fn run(args: &CheckBaselinesArgs, common: &Common) -> Result<()> {
     let compared = compare(known, args, common)?;
     let table = if args.rows { every_row(&compared) } else { summary(&compared, &lacking) };
     table.print(common.format)?;
-    note(format_args!("bufbench: {} rows compared{}", compared.len(), skipped(&lacking)));
+    note(format_args!("bufbench: rows compared: {}{}", compared.len(), skipped(&lacking)));
     if compared.is_empty() {
         bail!("no row was compared, expected one at least of a trace that is there and a policy known here");
     }
@@ -174,7 +174,7 @@ fn skipped(lacking: &[Row]) -> String {
         return String::new();
     }
     let names = names.into_iter().collect::<Vec<_>>().join(" ");
-    format!(", {} rows skipped: no such policy here as {names}", lacking.len())
+    format!(", skipped: {} (no such policy here as {names})", lacking.len())
 }
 
 /// The folder with the traces, and its trace files by base name.

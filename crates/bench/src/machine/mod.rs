@@ -6,6 +6,7 @@
 pub mod bare_loop;
 pub mod cpu_time;
 pub mod data_file;
+pub mod fifo;
 pub mod memory;
 pub mod temporary;
 

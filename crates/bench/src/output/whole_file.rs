@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use tempfile::NamedTempFile;
 
 use super::table::unwritable;
+use crate::machine::fifo;
 use crate::machine::temporary::Temporary;
 
 /// A file that is written under a temporary name beside its path and renamed by [`finish`](Self::finish).
@@ -31,13 +32,15 @@ impl WholeFile {
     ///
     /// # Errors
     ///
-    /// If the path, or the folder that it is in, cannot be written.
+    /// If the path, or the folder that it is in, cannot be written; if the path is a named FIFO that nobody
+    /// has open for reading.
     pub fn create(path: &Path) -> io::Result<Self> {
         let existing = fs::metadata(path).ok();
         let is_regular = existing.as_ref().is_none_or(fs::Metadata::is_file);
         if !is_regular || is_descriptor(path) {
-            let file = OpenOptions::new().write(true).truncate(true).open(path)?;
-            return Ok(Self { out: Out::Through(file) });
+            let open = || OpenOptions::new().write(true).truncate(true).open(path);
+            let file = if fifo::is_named(path) { fifo::create(path) } else { open() };
+            return Ok(Self { out: Out::Through(file?) });
         }
         if existing.is_some() {
             // A file that may not be written may not be replaced either.
@@ -49,7 +52,10 @@ impl WholeFile {
         let permissions = Permissions::from_mode(0o666);
         let mut builder = tempfile::Builder::new();
         builder.prefix(".bufbench-").permissions(permissions);
-        let file = Temporary::new(|| builder.tempfile_in(folder.unwrap_or(Path::new("."))))?;
+        let folder = folder.unwrap_or(Path::new("."));
+        // The error without the temporary name, which nobody has asked for.
+        let make = || builder.tempfile_in(folder).map_err(|error| io::Error::from(error.kind()));
+        let file = Temporary::new(make)?;
         if let Some(existing) = existing {
             file.made.as_file().set_permissions(existing.permissions())?;
         }

@@ -464,6 +464,7 @@ fn manager(tenant: &TenantStats) -> String {
         TenantStats { program: Some(ProgramStats { unloaded: Some(_), .. }), .. } => {
             format!("{of} (unloaded)")
         }
+        TenantStats { manager: "none", manager_panics: 1.., .. } => format!("{of} (panicked)"),
         TenantStats { in_commons: true, .. } => format!("{of} (commons)"),
         _ => of.to_owned(),
     }

@@ -159,6 +159,8 @@ pub struct TenantStats {
     pub vindications: u64,
     /// Times its manager was revoked.
     pub revocations: u64,
+    /// Managers of it that panicked, each of which was dropped.
+    pub manager_panics: u64,
     /// Its pages that came in before anybody accessed them.
     pub prefetched: u64,
     /// Of these, pages accessed since.
@@ -506,6 +508,7 @@ fn tenant_stats(policy: &PolicyState, id: TenantId) -> TenantStats {
         prefetch_used: stats.prefetch_used,
         prefetch_wasted: stats.prefetch_wasted,
         revocations: stats.revocations,
+        manager_panics: stats.manager_panics,
         hints: hint_counts(policy, id, stats.hints),
         contexts_recycled,
         recycled_accesses: recycled_counts.accesses,
