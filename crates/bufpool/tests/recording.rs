@@ -468,6 +468,23 @@ fn a_new_plan_is_told_before_its_pages() {
     assert_eq!(*order.0.lock().unwrap(), expected);
 }
 
+/// Each part is told under a hold of the policy lock of its own, and others have the lock in between.
+#[test]
+fn a_long_list_is_told_in_parts() {
+    let directory = directory();
+    let order = Order::default();
+    let pool = deterministic().recorder(Box::new(order.clone())).open().unwrap();
+    let file = new_file(&pool, directory.path(), "data", 2_500);
+    let pages = || (0..2_500).map(|number| bufpool::HintedPage::from(file.page(number)));
+    let mut hints = pool.default_tenant().hint([]).unwrap();
+    hints.extend(pages());
+    hints.replan(pages()).unwrap();
+    drop(hints);
+    let parts = ["hint 0..=1023", "hint 1024..=2047", "hint 2048..=2499"];
+    let expected = [&["file 0", "site 1 -"][..], &parts, &["replan"], &parts, &["hints end"]].concat();
+    assert_eq!(*order.0.lock().unwrap(), expected);
+}
+
 /// Pages that no file can have are recorded as the last possible page, which has no next one.
 #[test]
 fn hints_of_impossible_pages_are_recorded() {

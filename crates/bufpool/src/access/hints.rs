@@ -48,6 +48,8 @@ const PULLED_MAX: usize = 256;
 /// Hints ahead of a reader that has not read anything yet; with each read, [`AHEAD_A_READ`] more.
 const AHEAD_AT_FIRST: u64 = 16;
 const AHEAD_A_READ: u64 = 4;
+/// Hints that the directory is told of under one hold of the policy lock, which take it some 100 us.
+const TOLD_AT_ONCE: usize = 1024;
 /// Reads after which the directory hears of the reader's progress at the latest.
 const UNTOLD_MAX: u64 = 16;
 /// The most files that a list keeps handles of, for lists that go through several files at a time.
@@ -298,7 +300,7 @@ impl<I> Hints<I> {
                 list = anew;
             }
         }
-        self.cursor.disclose(&mut policy, list);
+        let has_more = self.cursor.disclose(&mut policy, list);
         if let Some(horizon) = horizon {
             policy.directory.set_hint_horizon(list.id, horizon);
         }
@@ -309,6 +311,18 @@ impl<I> Hints<I> {
             policy.ask_for_disclosed(self.tenant.tenant_id());
             pool.note_plans_made(&policy);
         }
+        drop(policy);
+        if has_more {
+            self.disclose_rest(list);
+        }
+    }
+
+    /// Tells the directory of the hints that it does not know yet, without keeping others from the policy
+    /// lock for long.
+    fn disclose_rest(&mut self, list: Disclosed) {
+        while let Ok(mut policy) = self.tenant.lock_policy(HINT)
+            && self.cursor.disclose(&mut policy, list)
+        {}
     }
 }
 
@@ -327,21 +341,17 @@ impl Cursor {
         self.disclosed = self.disclosed.saturating_sub(1);
     }
 
-    fn disclose(&mut self, policy: &mut PolicyState, list: Disclosed) {
+    /// Tells the directory of the next hints, at most [`TOLD_AT_ONCE`].
+    /// Returns whether it is to hear of more.
+    fn disclose(&mut self, policy: &mut PolicyState, list: Disclosed) -> bool {
         let first = self.disclosed;
-        while let Some(hint) = self.yielded.get(self.disclosed) {
-            let page = hint.id();
-            let frame = policy.files.frame_of(page);
-            if policy.directory.hint(list.id, page, frame).is_none() {
-                break;
-            }
-            // Hits on it are to be matched with the list from now on.
-            frame.into_iter().for_each(|frame| policy.note_next_hit(frame));
-            self.disclosed += 1;
-        }
+        let next = self.yielded.iter().skip(first).take(TOLD_AT_ONCE);
+        let told = next.take_while(|hint| tell(policy, list, hint.id())).count();
+        self.disclosed += told;
         if policy.is_recording() {
             self.record(first, policy, list);
         }
+        told == TOLD_AT_ONCE
     }
 
     /// Tells the recorder of the hints from `first` on that were disclosed, in runs of neighbours.
@@ -352,6 +362,15 @@ impl Cursor {
             policy.record(Event::Hint { tenant, first, last });
         }
     }
+}
+
+/// Tells the directory of a hint. Returns whether the list has it.
+fn tell(policy: &mut PolicyState, list: Disclosed, page: PageId) -> bool {
+    let frame = policy.files.frame_of(page);
+    let is_told = policy.directory.hint(list.id, page, frame).is_some();
+    // Hits on it are to be matched with the list from now on.
+    frame.into_iter().filter(|_| is_told).for_each(|frame| policy.note_next_hit(frame));
+    is_told
 }
 
 /// Whether the error says that the list names a page that its file does not have, or a closed file.
@@ -444,7 +463,7 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
         let pages = pages.into_iter().collect();
         self.tell(false);
         let before = self.list;
-        let replaced = {
+        {
             let mut policy = self.tenant.lock_policy(HINT)?;
             self.list = self.open_list(&mut policy);
             self.cursor.yielded = pages;
@@ -452,15 +471,15 @@ impl<I: Iterator<Item = HintedPage>> Hints<I> {
             if let Some(before) = before {
                 policy.record(Event::HintsReplan { tenant: before.id.tenant().0 });
             }
-            if let Some(list) = self.list {
-                self.cursor.disclose(&mut policy, list);
-            }
-            // The pages that both lists name go over to the new one when the other is closed.
-            if let Some(before) = before {
-                self.ended.add(&policy.end_hints(before.id, before.context, self.depth_max));
-            }
-            self.pages.take()
-        };
+        }
+        if let Some(list) = self.list {
+            self.disclose_rest(list);
+        }
+        // The pages that both lists name go over to the new one when the other is closed.
+        if let (Some(before), Ok(mut policy)) = (before, self.tenant.lock_policy(HINT)) {
+            self.ended.add(&policy.end_hints(before.id, before.context, self.depth_max));
+        }
+        let replaced = self.pages.take();
         // Without the lock: the iterator may have guards and lists of its own, which end with it.
         drop(replaced);
         self.pump();
