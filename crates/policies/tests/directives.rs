@@ -60,6 +60,29 @@ fn a_choice_that_cannot_be_claimed_stays() {
     }
 }
 
+/// The frame that a placeholder names is taken by a reader between the question and the claim: the page then
+/// needs no frame of another one, as there is a free one.
+#[test]
+fn a_placeholder_whose_frame_cannot_be_claimed_leaves_the_page_a_free_frame() {
+    for allocation in [Allocation::LruSp, Allocation::Fifo2Sp] {
+        let options = DirectoryOptions { frames: 3, allocation, revocation: true, shared_pages: true };
+        let mut directory = Directory::new(options).unwrap();
+        directory.set_policy(DEFAULT_TENANT, 0, PolicyKind::Mru).unwrap();
+        let [kept, freed, _] = [0, 1, 2].map(|page| load(&mut directory, DEFAULT_TENANT, page).0);
+        assert_eq!(load(&mut directory, DEFAULT_TENANT, 3).1, Some(2), "an overrule");
+        directory.set_policy(DEFAULT_TENANT, 0, PolicyKind::Lru).unwrap();
+        directory.discard(freed);
+        match directory.admit(&access(DEFAULT_TENANT, 2), &mut Refused(kept)) {
+            Admission::Free { frame, decision } => {
+                assert_eq!((frame, decision.mistake), (freed, Some(kept)), "{allocation:?}");
+            }
+            other => panic!("{allocation:?}: {other:?}"),
+        }
+        directory.loaded(freed);
+        directory.check_invariants();
+    }
+}
+
 /// A wish that a page leaves is ignored if the frame has another page by then, or a page of another tenant.
 #[test]
 fn a_page_leaves_by_a_wish_only_if_it_is_there_and_the_tenants_own() {

@@ -1,9 +1,9 @@
 //! The one question: a page must come in, so which frame does it get?
 //!
 //! The order is that of the LRU-SP paper (Cao, Felten, Li, OSDI '94). A placeholder of the page names the
-//! candidate. Without one, a free frame is taken. Without that, the ledger's first eligible frame that is not
-//! busy is the candidate. The candidate's manager may overrule. The victim is claimed, and only then does
-//! anything change.
+//! candidate. Without one that can be taken, a free frame is. Without that, the ledger's first eligible frame
+//! that is not busy is the candidate. The candidate's manager may overrule. The victim is claimed, and only
+//! then does anything change.
 
 use super::Directory;
 use crate::{
@@ -157,7 +157,9 @@ impl Directory {
             if victim.is_some() && !self.foreign.is_empty() && self.ledger.account(owner) != account {
                 heir = owner;
             }
-        } else if !self.ledger.accounts[account.index()].is_at_cap()
+        }
+        if victim.is_none()
+            && !self.ledger.accounts[account.index()].is_at_cap()
             && let Some(frame) = self.ledger.frames.pop_free()
         {
             self.enter_for(frame, access, heir, arrival);
