@@ -678,3 +678,91 @@ fn a_file_of_a_stuck_store_is_not_reopened_and_says_why() {
     let error = file.file.reopen().unwrap_err();
     assert!(matches!(cause(&error), ObjectError::TimedOut { .. }), "{error}");
 }
+
+/// A write of one page of the pool may need more chunks than memory has for others: pages of the pool have up
+/// to 1 MiB, and chunks of the smallest pages a thirty-second of that.
+#[test]
+fn a_large_page_of_the_pool_finds_room_for_its_chunks() {
+    for chunk_pages in [64, 65, 128, 256] {
+        let (sender, written) = mpsc::channel();
+        std::thread::spawn(move || {
+            let store = memory();
+            let options = ObjectOptions::new().page_bytes(512).chunk_pages(chunk_pages);
+            let open_pool =
+                || PoolOptions::new().frames(16).page_bytes(1 << 20).threads_max(2).open().unwrap();
+            let pool = open_pool();
+            let source = ObjectSource::create(Arc::clone(&store), "f", options.clone()).unwrap();
+            let file = pool.open_source(source, FileOptions::new()).unwrap();
+            file.extend(4).unwrap();
+            for number in 0..4 {
+                stamp(&mut pool.default_tenant().create(file.page(number)).unwrap(), number, 1);
+            }
+            file.flush().unwrap();
+            pool.close().unwrap();
+            let pool = open_pool();
+            let source = ObjectSource::open_read_only(store, "f", options).unwrap();
+            let file = pool.open_source(source, FileOptions::new().read_only(true)).unwrap();
+            for number in 0..4 {
+                let page = pool.default_tenant().read(file.page(number)).unwrap().to_vec();
+                assert_eq!(version(&page, number), 1);
+            }
+            sender.send(()).unwrap();
+        });
+        written.recv_timeout(Duration::from_secs(60)).expect("a write never gets room");
+    }
+}
+
+/// A caller that runs asynchronously waits, as for the other calls.
+#[test]
+fn a_file_is_imported_inside_a_runtime() {
+    let local = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(local.path(), vec![7; 500 * PAGE_BYTES]).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let store = memory();
+    let pages = runtime.block_on(async { import(Arc::clone(&store), PLACE, local.path(), &options()) });
+    assert_eq!(pages.unwrap(), 500);
+    let file = runtime.block_on(async { open_read_only(&store) });
+    assert_eq!(file.file.pages(), 500);
+}
+
+/// Pages of the pool that are many of the file's let a file grow beyond what a manifest can have.
+#[test]
+fn a_file_does_not_grow_beyond_what_can_be_opened() {
+    let store = memory();
+    let pool = PoolOptions::new().frames(16).page_bytes(1 << 20).threads_max(2).open().unwrap();
+    let options = ObjectOptions::new().page_bytes(512);
+    let source = ObjectSource::create(Arc::clone(&store), "f", options.clone()).unwrap();
+    let file = pool.open_source(source, FileOptions::new()).unwrap();
+    file.extend(1 << 29).unwrap();
+    let error = file.extend(1).unwrap_err();
+    assert!(error.to_string().contains("expected at most 1099511627776"), "{error}");
+    assert_eq!(file.pages(), 1 << 29);
+    pool.close().unwrap();
+    let source = ObjectSource::open(store, "f", options).unwrap();
+    assert_eq!(source.len_bytes().unwrap(), 1 << 49);
+}
+
+/// Where conditional puts overwrite, an import would take the place of a file that is there.
+#[test]
+fn a_file_is_not_imported_to_a_store_that_is_read_only() {
+    let inner = memory();
+    let local = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(local.path(), vec![7; 5 * PAGE_BYTES]).unwrap();
+    import(Arc::clone(&inner), PLACE, local.path(), &options()).unwrap();
+    let lax = Faulty::new(Arc::clone(&inner), 1);
+    lax.set_lax();
+    std::fs::write(local.path(), vec![8; 6 * PAGE_BYTES]).unwrap();
+    let refused = import(lax, PLACE, local.path(), &options()).unwrap_err();
+    assert!(matches!(refused, ObjectError::ReadOnly { .. }), "{refused}");
+    assert_eq!(open_read_only(&inner).file.pages(), 5);
+    assert_eq!(objects(&*inner, "chunk").len(), 1);
+}
+
+/// The length that the system tells of a device is 0, however much can be read from it.
+#[test]
+fn a_device_is_not_imported_as_an_empty_file() {
+    for path in ["/dev/zero", "/dev"] {
+        let refused = import(memory(), PLACE, std::path::Path::new(path), &options()).unwrap_err();
+        assert!(refused.to_string().contains("expected a regular file"), "{refused}");
+    }
+}

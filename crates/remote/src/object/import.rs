@@ -13,6 +13,7 @@ use super::error::ObjectError;
 use super::manifest::Manifest;
 use super::map::PageMap;
 use super::options::ObjectOptions;
+use super::probe;
 use super::source::{create_first, parts};
 use super::store::{Store, UPLOADS_MAX, random};
 
@@ -23,7 +24,8 @@ use super::store::{Store, UPLOADS_MAX, random};
 /// # Errors
 ///
 /// [`ObjectError::FileExists`]; [`ObjectError::Local`] if the local file cannot be read;
-/// [`ObjectError::Options`] if its length is no multiple of the page size; [`ObjectError::Store`],
+/// [`ObjectError::Options`] if it is no regular file, or its length is no multiple of the page size;
+/// [`ObjectError::ReadOnly`] if the store does not do conditional puts; [`ObjectError::Store`],
 /// [`ObjectError::TimedOut`].
 pub fn import(
     store: Arc<dyn ObjectStore>,
@@ -34,12 +36,21 @@ pub fn import(
     let (store, worker) = parts(store, prefix, options)?;
     let store = Arc::new(store);
     let local = |doing| move |error| ObjectError::local(doing, Some(path.to_owned()), error);
+    // Before it is opened, which for a pipe without a writer would never end.
+    if !std::fs::metadata(path).map_err(local("looking at"))?.is_file() {
+        let what = format!("{} is a folder, a device or a pipe, expected a regular file", path.display());
+        return Err(ObjectError::Options { what });
+    }
     let mut file = std::fs::File::open(path).map_err(local("opening"))?;
     let length = file.metadata().map_err(local("looking at"))?.len();
     let page_bytes = u64::from(options.page_bytes);
     if !length.is_multiple_of(page_bytes) {
         let what = format!("{} has {length} bytes, expected a multiple of {page_bytes}", path.display());
         return Err(ObjectError::Options { what });
+    }
+    let probed = Arc::clone(&store);
+    if let Some(why) = worker.run(async move { probe::why_not_writable(&probed).await })? {
+        return Err(ObjectError::ReadOnly { why });
     }
     let (pages, chunk_pages) = (length / page_bytes, u64::from(options.chunk_pages));
     let (writer, identity, commit) = (random()?, random()?, random()?);
@@ -54,7 +65,9 @@ pub fn import(
         file.read_exact(&mut bytes).map_err(local("reading"))?;
         let id = ChunkId { base: 0, writer, sequence };
         map.insert(first, numbers.len() as u64, &Arc::new(Chunk::stored(id)), 0);
-        if sender.blocking_send((id, id.encode(&numbers, &bytes).into())).is_err() {
+        let (sender, chunk) = (sender.clone(), (id, id.encode(&numbers, &bytes).into()));
+        // Sent by the thread of stores: this one may be a runtime's, which may not wait for a channel.
+        if !worker.run(async move { Ok(sender.send(chunk).await.is_ok()) })? {
             // An upload has failed, which is told below.
             break;
         }

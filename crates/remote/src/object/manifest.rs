@@ -21,7 +21,7 @@ const VERSION: u32 = 1;
 /// Most pages of a chunk.
 pub(super) const CHUNK_PAGES_MAX: u64 = 256;
 /// Most pages of a file: what a pool can number.
-const PAGES_MAX: u64 = 1 << 40;
+pub(super) const PAGES_MAX: u64 = 1 << 40;
 
 /// What a manifest says.
 #[derive(Clone, Debug)]

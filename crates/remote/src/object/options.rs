@@ -56,7 +56,8 @@ impl ObjectOptions {
     }
 
     /// Most reads in flight, from 1 to 4,096; more of them wait. Default 64. Besides, up to 8 chunks are
-    /// uploaded at a time. Written pages take memory for at most 16 chunks, those being uploaded included.
+    /// uploaded at a time. Written pages take memory for at most 16 chunks, those being uploaded included, or
+    /// for one chunk and 1 MiB where that is more.
     pub fn requests_in_flight(mut self, requests: u32) -> Self {
         self.requests_in_flight = requests;
         self

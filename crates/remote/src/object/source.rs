@@ -19,7 +19,7 @@ use super::error::ObjectError;
 use super::folder;
 use super::history;
 use super::landing::{Arrival, Landing, Part};
-use super::manifest::Manifest;
+use super::manifest::{Manifest, PAGES_MAX};
 use super::map::{PageMap, Segment};
 use super::options::ObjectOptions;
 use super::probe;
@@ -147,7 +147,7 @@ impl ObjectSource {
             file: manifest.file,
             writer,
             read_only,
-            state: Mutex::new(State::of(manifest)),
+            state: Mutex::new(State::of(manifest, options.chunk_pages)),
             writes: Writes::default(),
             options,
         };
@@ -335,7 +335,7 @@ impl Inner {
                 let object = inner.store.manifest(manifest.number);
                 return Err(ObjectError::corrupt(object, None, "it is another file's manifest"));
             }
-            *inner.state.lock() = State::of(manifest);
+            *inner.state.lock() = State::of(manifest, inner.options.chunk_pages);
             Ok(())
         })
     }
@@ -392,6 +392,12 @@ impl Source for ObjectSource {
             return done.finish(Err(error.into()));
         }
         let pages = (offset + bytes).div_ceil(u64::from(self.inner.page_bytes));
+        if pages > PAGES_MAX {
+            let what =
+                format!("{pages} pages of {} bytes, expected at most {PAGES_MAX}", self.inner.page_bytes);
+            let error = io::Error::new(io::ErrorKind::FileTooLarge, what);
+            return done.finish(Err(ObjectError::local("extending the file", None, error).into()));
+        }
         let mut state = self.inner.state.lock();
         if pages > state.pages {
             state.set_pages(pages);

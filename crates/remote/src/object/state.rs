@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bufpool::PAGE_BYTES_MAX;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 
@@ -11,9 +12,15 @@ use super::manifest::Manifest;
 use super::map::PageMap;
 use super::store::UPLOADS_MAX;
 
-/// Chunks in memory, uploads in flight included. One write needs 9 at most: it has 256 KiB, in pages of 512
-/// bytes or more, and a chunk 64 pages or more.
-const CHUNKS_IN_MEMORY_MAX: usize = 2 * UPLOADS_MAX;
+/// Chunks in memory, uploads in flight included, unless one write needs more.
+const CHUNKS_IN_MEMORY: usize = 2 * UPLOADS_MAX;
+
+/// Most chunks in memory. A write of the largest page of a pool has room beside the open chunk; else it would
+/// wait for ever.
+fn chunks_in_memory_max(page_bytes: u32, chunk_pages: u32) -> usize {
+    let chunk_bytes = page_bytes as usize * chunk_pages as usize;
+    CHUNKS_IN_MEMORY.max(PAGE_BYTES_MAX.div_ceil(chunk_bytes) + 1)
+}
 
 /// What a file has now. A chunk is in memory until its upload has succeeded, so reads see what was written.
 #[derive(Debug)]
@@ -50,7 +57,9 @@ pub(super) struct Filling {
 }
 
 impl State {
-    pub fn of(manifest: Manifest) -> Self {
+    /// What `manifest` says. Chunks of what is written will have `chunk_pages` pages at most.
+    pub fn of(manifest: Manifest, chunk_pages: u32) -> Self {
+        let room = chunks_in_memory_max(manifest.page_bytes, chunk_pages);
         Self {
             base: manifest.number,
             pages: manifest.pages,
@@ -61,7 +70,7 @@ impl State {
             uploads: Vec::new(),
             committing: false,
             deferred: Vec::new(),
-            room: Arc::new(Semaphore::new(CHUNKS_IN_MEMORY_MAX)),
+            room: Arc::new(Semaphore::new(room)),
             failed: None,
         }
     }
