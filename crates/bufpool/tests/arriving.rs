@@ -132,6 +132,17 @@ fn the_first_next_goes_on_where_other_reads_have_come_to() {
     assert_eq!(hints.next().unwrap().unwrap().page().number(), 10);
 }
 
+/// A caller that expects each page gets each, though other threads read some of them for the same tenant.
+#[test]
+fn a_list_to_read_begins_at_its_first_page() {
+    let (pool, file) = open_on(plain(), &stamped_device(100));
+    let tenant = pool.default_tenant();
+    let mut hints = tenant.hint_to_read(pages_of(&file, 0..60)).unwrap();
+    read_all(&tenant, &file, 0..10);
+    assert_eq!(hints.next().unwrap().unwrap().page().number(), 0);
+    assert_eq!((hints.position(), hints.counts().used), (1, 1));
+}
+
 #[test]
 fn reads_of_pages_that_were_hit_a_moment_ago_are_matched() {
     let (pool, file) = open_on(plain(), &stamped_device(100));

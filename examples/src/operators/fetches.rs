@@ -46,7 +46,7 @@ impl<T, I: Plan<T>> Fetches<T, I> {
     /// As [`Tenant::hint`].
     pub fn new(tenant: &Tenant, plan: impl IntoIterator<IntoIter = I>) -> Result<Self> {
         let planned = Rc::new(RefCell::new(Planned { steps: VecDeque::new(), error: None }));
-        let pages = tenant.hint_with(Steps { plan: plan.into_iter(), planned: Rc::clone(&planned) })?;
+        let pages = tenant.hint_to_read(Steps { plan: plan.into_iter(), planned: Rc::clone(&planned) })?;
         Ok(Self { pages, planned })
     }
 

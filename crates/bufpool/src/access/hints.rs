@@ -89,8 +89,9 @@ impl From<Page<'_>> for HintedPage {
 /// anew with [`replan`](Self::replan), and drop the handle at any time: that withdraws what is not reached.
 /// It may also read all pages by other calls of the same tenant: until the first call of `next` or
 /// `next_async`, each access is matched with the next hint of the list or one shortly after it. From that
-/// call on, only these calls and `skip` move the reader: they return each page that is not skipped, and other
-/// accesses move nothing.
+/// call on, and from the beginning with [`Tenant::hint_to_read`](crate::Tenant::hint_to_read), only these
+/// calls and `skip` move the reader: they return each page that is not skipped, and other accesses move
+/// nothing.
 ///
 /// # Limits
 ///
@@ -181,8 +182,15 @@ struct Disclosed {
 }
 
 impl TenantAccess<'_> {
-    /// Discloses reads from `site`. They are made from `reads_at`, if the caller says so.
-    pub(crate) fn open_hints<I>(self, pages: I, site: SiteRef, reads_at: Option<SiteRef>) -> Result<Hints<I>>
+    /// Discloses reads from `site`. They are made from `reads_at`, if the caller says so, and by the handle
+    /// alone if it `leads`.
+    pub(crate) fn open_hints<I>(
+        self,
+        pages: I,
+        site: SiteRef,
+        reads_at: Option<SiteRef>,
+        leads: bool,
+    ) -> Result<Hints<I>>
     where
         I: Iterator<Item = HintedPage>,
     {
@@ -190,7 +198,7 @@ impl TenantAccess<'_> {
             tenant: self.tenant.clone(),
             pages: Some(pages),
             cursor: Cursor { yielded: VecDeque::new(), disclosed: 0, position: 0 },
-            leads: false,
+            leads,
             untold: 0,
             list: None,
             ended: HintCounts::default(),

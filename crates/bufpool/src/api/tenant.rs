@@ -584,7 +584,26 @@ impl Tenant {
     where
         I: IntoIterator<Item = HintedPage>,
     {
-        TenantAccess::of(self).open_hints(pages.into_iter(), Origin::caller().site(), None)
+        TenantAccess::of(self).open_hints(pages.into_iter(), Origin::caller().site(), None, false)
+    }
+
+    /// As [`hint_with`](Self::hint_with), for pages that are all read by [`next`](Hints::next): from the
+    /// beginning no other access moves the list. For a caller that expects each page of its plan, while
+    /// other threads may read some of them for the same tenant before its first call of `next`.
+    ///
+    /// # Errors
+    ///
+    /// As [`hint`](Self::hint).
+    ///
+    /// # Panics
+    ///
+    /// As [`hint`](Self::hint).
+    #[track_caller]
+    pub fn hint_to_read<I>(&self, pages: I) -> Result<Hints<I::IntoIter>>
+    where
+        I: IntoIterator<Item = HintedPage>,
+    {
+        TenantAccess::of(self).open_hints(pages.into_iter(), Origin::caller().site(), None, true)
     }
 
     /// Whether `page` has been in memory and unchanged since an optimistic read returned `version`. If so,
@@ -901,7 +920,7 @@ impl<'t> At<'t> {
         I: IntoIterator<Item = HintedPage>,
     {
         let site = self.origin().site();
-        TenantAccess::of(self.tenant).open_hints(pages.into_iter(), site, Some(site))
+        TenantAccess::of(self.tenant).open_hints(pages.into_iter(), site, Some(site), false)
     }
 
     /// The tenant.
